@@ -1,0 +1,28 @@
+"""Every bound the broker sets itself, with its unit in the name and its reason beside it.
+
+Layer: none; anything may import it, it imports nothing. A bound that an operator may choose is
+configuration and only has its default or its hard cap here.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "SHORT_STRING_BYTES_MAX",
+    "TABLE_BYTES_MAX",
+    "TABLE_DEPTH_MAX",
+]
+
+SHORT_STRING_BYTES_MAX: Final = 255
+"""A short string has one length octet (AMQP 0-9-1 §4.2.5.3)."""
+
+TABLE_DEPTH_MAX: Final = 64
+"""Tables and arrays inside one another, the outermost table being 1. Decoding recurses, so without
+a bound a 128 KiB frame could nest some 20,000 deep and overrun the stack. Programs nest about
+four deep (x-death is two); JSON parsers stop between 100 and 1,000."""
+
+TABLE_BYTES_MAX: Final = 1_048_576
+"""Encoded size of one field table. A table is part of one frame, so the default frame_max of
+128 KiB bounds it first; this bound holds where an operator raised frame_max or switched it off.
+A decoded entry can take fifty times its encoded size."""
