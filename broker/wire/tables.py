@@ -55,7 +55,8 @@ class Field(NamedTuple):
     """
 
     kind: str
-    value: object
+    # Not plain ``object``: mypyc looks that name up where it is not.
+    value: object | None
 
 
 Arguments = dict[str, Field]
