@@ -1,0 +1,1 @@
+"""Who may do what: users, password hashes, SASL mechanisms, permissions. No I/O, no randomness."""

@@ -1,0 +1,1 @@
+"""Configuration: the schema, the loader of YAML files, and the problems it reports."""

@@ -1,0 +1,248 @@
+"""The configuration as the broker uses it (configuration layer; importable by all layers).
+
+Invariant: a ``Config`` is immutable and complete. Names of fields carry units; names of keys in the
+file are those of ``broker.config.fields``. Named tuples rather than richer records, because this
+module is on the way from exec to accepting connections: importing it costs a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.config.problems import Origin
+
+if TYPE_CHECKING:
+    from broker.config.problems import Problem
+    from broker.wire.tables import Arguments
+
+__all__ = [
+    "DEFAULT_CONFIG",
+    "AMQPListenerConfig",
+    "AlarmsConfig",
+    "AuthConfig",
+    "BindingConfig",
+    "CompatibilityConfig",
+    "Config",
+    "ExchangeConfig",
+    "LimitsConfig",
+    "ListenersConfig",
+    "LogConfig",
+    "MemoryAlarmConfig",
+    "NodeConfig",
+    "PermissionConfig",
+    "PolicyConfig",
+    "QueueConfig",
+    "Secret",
+    "TopicPermissionConfig",
+    "UserConfig",
+    "UserLimitsConfig",
+    "VHostConfig",
+    "VHostLimitsConfig",
+]
+
+
+class Secret:
+    """Text that shows itself to nobody by accident: not in logs, tracebacks or errors."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def reveal(self) -> str:
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    __str__ = __repr__
+
+
+class NodeConfig(NamedTuple):
+    name: str = "leveret@localhost"
+
+
+class AMQPListenerConfig(NamedTuple):
+    bind: str = "localhost"
+    """A host name or address; ``localhost`` is both 127.0.0.1 and ::1 where there are both."""
+
+    port: int = 5672
+    """0 takes any free port."""
+
+    backlog: int = 1024
+
+
+class ListenersConfig(NamedTuple):
+    amqp: tuple[AMQPListenerConfig, ...] = (AMQPListenerConfig(),)
+
+
+class AuthConfig(NamedTuple):
+    mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
+    """In the order in which they are offered."""
+
+    loopback_only_users: tuple[str, ...] = ("guest",)
+    anonymous_user: str = "guest"
+    anonymous_password: Secret = Secret("guest")
+    """ANONYMOUS logs in with these, so that it ends when guest is gone (rule C-23)."""
+
+
+class UserLimitsConfig(NamedTuple):
+    """Rule PM-30: None is unlimited, 0 allows none."""
+
+    connections_max: int | None = None
+    channels_max: int | None = None
+
+
+class UserConfig(NamedTuple):
+    """Exactly one of password and password_hash is there, or neither: no login with a password."""
+
+    name: str
+    password: Secret | None = None
+    password_hash: Secret | None = None
+    """Base64 of salt and digest (rule C-25), already checked for form."""
+
+    hashing_algorithm: str = "rabbit_password_hashing_sha256"
+    tags: tuple[str, ...] = ()
+    limits: UserLimitsConfig = UserLimitsConfig()
+
+
+class PermissionConfig(NamedTuple):
+    user: str
+    configure: str = ""
+    write: str = ""
+    read: str = ""
+
+
+class TopicPermissionConfig(NamedTuple):
+    user: str
+    exchange: str
+    write: str = ""
+    read: str = ""
+
+
+class ExchangeConfig(NamedTuple):
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: Arguments
+
+
+class QueueConfig(NamedTuple):
+    name: str
+    durable: bool
+    auto_delete: bool
+    arguments: Arguments
+
+
+class BindingConfig(NamedTuple):
+    source: str
+    destination: str
+    destination_type: str
+    """``queue`` or ``exchange``."""
+
+    routing_key: str
+    arguments: Arguments
+
+
+class PolicyConfig(NamedTuple):
+    name: str
+    pattern: str
+    apply_to: str
+    priority: int
+    definition: dict[str, object]
+
+
+class VHostLimitsConfig(NamedTuple):
+    """Rule PM-30: None is unlimited, 0 allows none."""
+
+    connections_max: int | None = None
+    queues_max: int | None = None
+
+
+class VHostConfig(NamedTuple):
+    name: str
+    limits: VHostLimitsConfig = VHostLimitsConfig()
+    permissions: tuple[PermissionConfig, ...] = ()
+    topic_permissions: tuple[TopicPermissionConfig, ...] = ()
+    exchanges: tuple[ExchangeConfig, ...] = ()
+    queues: tuple[QueueConfig, ...] = ()
+    bindings: tuple[BindingConfig, ...] = ()
+    policies: tuple[PolicyConfig, ...] = ()
+    operator_policies: tuple[PolicyConfig, ...] = ()
+
+
+class LimitsConfig(NamedTuple):
+    channel_max: int = 2047
+    """Offered in connection.tune; 0 is no limit (rule C-40)."""
+
+    frame_max_bytes: int = 131_072
+    """Offered in connection.tune; 0 is no limit (rule C-40)."""
+
+    message_max_bytes: int = 16 * 1024 * 1024
+    connections_max: int | None = None
+    consumers_per_channel_max: int | None = None
+    handshake_timeout_s: float = 10.0
+
+
+class LogConfig(NamedTuple):
+    level: str = "info"
+    """``debug``, ``info``, ``warning`` or ``error``."""
+
+    format: str = "text"
+    """``text`` or ``json``."""
+
+
+class CompatibilityConfig(NamedTuple):
+    product: str = "Leveret"
+    """What connection.start calls the broker; some programs insist on ``RabbitMQ``."""
+
+
+class MemoryAlarmConfig(NamedTuple):
+    """Exactly one of the two is set, or neither: no alarm."""
+
+    limit_fraction: float | None = 0.6
+    """Of the memory the broker may use (the machine's, or its container's)."""
+
+    limit_bytes: int | None = None
+
+
+class AlarmsConfig(NamedTuple):
+    memory: MemoryAlarmConfig = MemoryAlarmConfig()
+
+
+_GUEST: Final = UserConfig("guest", password=Secret("guest"), tags=("administrator",))
+_DEFAULT_VHOST: Final = VHostConfig(
+    "/", permissions=(PermissionConfig("guest", configure=".*", write=".*", read=".*"),)
+)
+
+
+class Config(NamedTuple):
+    """Everything the broker is told from outside."""
+
+    node: NodeConfig = NodeConfig()
+    listeners: ListenersConfig = ListenersConfig()
+    auth: AuthConfig = AuthConfig()
+    users: tuple[UserConfig, ...] = (_GUEST,)
+    vhosts: tuple[VHostConfig, ...] = (_DEFAULT_VHOST,)
+    limits: LimitsConfig = LimitsConfig()
+    heartbeat_s: int = 60
+    """Offered in connection.tune; 0 is none (rule C-40)."""
+
+    log: LogConfig = LogConfig()
+    compatibility: CompatibilityConfig = CompatibilityConfig()
+    alarms: AlarmsConfig = AlarmsConfig()
+    warnings: tuple[Problem, ...] = ()
+    """What is allowed and probably not meant; say it once at start."""
+
+    origin: Origin = Origin("defaults")
+
+
+DEFAULT_CONFIG: Final = Config()
