@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "LINGER_BYTES_MAX",
+    "LINGER_S",
+    "OUTPUT_BYTES_HIGH",
+    "OUTPUT_BYTES_LOW",
     "SHORT_STRING_BYTES_MAX",
     "TABLE_BYTES_MAX",
     "TABLE_DEPTH_MAX",
@@ -26,3 +30,17 @@ TABLE_BYTES_MAX: Final = 1_048_576
 """Encoded size of one field table. A table is part of one frame, so the default frame_max of
 128 KiB bounds it first; this bound holds where an operator raised frame_max or switched it off.
 A decoded entry can take fifty times its encoded size."""
+
+OUTPUT_BYTES_HIGH: Final = 256 * 1024
+"""Unsent output of one socket at which its consumers get nothing more. Enough to keep a fast client
+busy while the loop turns; a thousand stalled clients then hold 256 MiB at most, plus one budget."""
+
+OUTPUT_BYTES_LOW: Final = 64 * 1024
+"""Unsent output at which deliveries to that socket go on."""
+
+LINGER_S: Final = 2.0
+"""How long a socket that the broker has closed waits for its peer to read the last words and close
+too. Two seconds outlast a few lost packets; nothing but a file descriptor waits with it."""
+
+LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Input that is read and thrown away meanwhile, so that a flooding peer is not served for free."""

@@ -1,0 +1,108 @@
+"""Who may come in, and who is in. Layer: net.
+
+Invariant: a transport is in :attr:`Reception.transports` from its admission to its
+``connection_lost``; their number never passes ``connections_max``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from broker.net.addresses import format_address
+from broker.net.transport import AMQPTransport, Session
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.net.pump import Pump
+    from broker.protocol.link import Link, Peer
+
+__all__ = ["Reception"]
+
+REFUSAL_LOG_INTERVAL_S: Final = 10.0
+"""Refusals for lack of room are told at most this often: a flood shall not flood the log too."""
+
+
+class Reception:
+    """Makes a transport for each accepted socket and keeps count of them.
+
+    Args:
+        pump: drives the broker core.
+        open_session: makes the AMQP connection behind a link.
+        log: told about refusals.
+        connections_max: sockets open at once, handshakes included; what is over is closed unheard,
+            since the process has no file descriptors to spare for it.
+
+    """
+
+    def __init__(
+        self,
+        pump: Pump,
+        open_session: Callable[[Link, Peer], Session],
+        log: Callable[[str, str, dict[str, object]], None],
+        *,
+        connections_max: int,
+    ) -> None:
+        self.pump = pump
+        self.open_session = open_session
+        self.transports: set[AMQPTransport] = set()
+        self._log = log
+        self._connections_max = connections_max
+        self._refused = 0
+        self._refusal_told_at = -REFUSAL_LOG_INTERVAL_S
+        self._empty = asyncio.Event()
+        self._empty.set()
+        self._is_open = True
+
+    def make_transport(self) -> AMQPTransport:
+        """The protocol factory for asyncio's servers."""
+        return AMQPTransport(self)
+
+    def admit(self, transport: AMQPTransport, peer: Peer) -> bool:
+        """Let a transport in unless the house is full or closed."""
+        if not self._is_open:
+            return False
+
+        if len(self.transports) >= self._connections_max:
+            self._refuse(peer)
+            return False
+
+        self.transports.add(transport)
+        self._empty.clear()
+        return True
+
+    def dismiss(self, transport: AMQPTransport) -> None:
+        """Forget a transport whose socket is closed."""
+        self.transports.discard(transport)
+        if not self.transports:
+            self._empty.set()
+
+    def shut(self) -> None:
+        """Let nobody in from now on."""
+        self._is_open = False
+
+    async def wait_empty(self) -> None:
+        """Return when the last transport is gone."""
+        await self._empty.wait()
+
+    def abort_all(self) -> None:
+        """Close every socket at once."""
+        for transport in tuple(self.transports):
+            transport.abort()
+
+    def _refuse(self, peer: Peer) -> None:
+        self._refused += 1
+        now_s = self.pump.loop.time()
+        if now_s - self._refusal_told_at < REFUSAL_LOG_INTERVAL_S:
+            return
+
+        self._refusal_told_at = now_s
+        fields: dict[str, object] = {
+            "peer": format_address(peer.host, peer.port),
+            "reason": "too many open sockets",
+            "open": len(self.transports),
+            "refused": self._refused,
+        }
+        self._log("warning", "connection.refused", fields)
+        self._refused = 0
