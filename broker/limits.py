@@ -16,6 +16,8 @@ __all__ = [
     "SHORT_STRING_BYTES_MAX",
     "TABLE_BYTES_MAX",
     "TABLE_DEPTH_MAX",
+    "TOPIC_CACHED_DESTINATIONS_MAX",
+    "TOPIC_CACHED_KEYS_MAX",
 ]
 
 SHORT_STRING_BYTES_MAX: Final = 255
@@ -44,3 +46,11 @@ too. Two seconds outlast a few lost packets; nothing but a file descriptor waits
 
 LINGER_BYTES_MAX: Final = 4 * 1024 * 1024
 """Input that is read and thrown away meanwhile, so that a flooding peer is not served for free."""
+
+TOPIC_CACHED_KEYS_MAX: Final = 1_024
+"""Routing keys a topic exchange remembers the destinations of (NATS keeps as many subjects).
+Finding them again takes a few microseconds, so a full cache is simply emptied."""
+
+TOPIC_CACHED_DESTINATIONS_MAX: Final = 256
+"""Longest list of destinations worth remembering per routing key. With the bound above a cache is
+two megabytes at most; the lists of a ``#`` bound to 100,000 queues would be 800."""

@@ -8,7 +8,7 @@ else about bindings happens here, once: :attr:`Exchange.bindings`, the destinati
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.binding import Binding, BindingKey, Destination, binding_key
 
@@ -18,11 +18,23 @@ if TYPE_CHECKING:
 __all__ = [
     "DestinationCounts",
     "Exchange",
+    "ExchangeSettings",
     "add_destination",
     "discard_destination",
     "exhausted_sources",
     "remove_incoming_bindings",
 ]
+
+
+class ExchangeSettings(NamedTuple):
+    """What exchange.declare says about an exchange."""
+
+    name: str
+    type: str
+    durable: bool
+    auto_delete: bool
+    internal: bool
+    arguments: Arguments
 
 
 class Exchange(Destination):
@@ -52,21 +64,12 @@ class Exchange(Destination):
         "type",
     )
 
-    def __init__(
-        self,
-        name: str,
-        exchange_type: str,
-        arguments: Arguments,
-        *,
-        durable: bool = False,
-        auto_delete: bool = False,
-        internal: bool = False,
-    ) -> None:
-        super().__init__(name, False, durable)
-        self.type: str = exchange_type
-        self.arguments: Arguments = arguments
-        self.auto_delete: bool = auto_delete
-        self.internal: bool = internal
+    def __init__(self, settings: ExchangeSettings) -> None:
+        super().__init__(settings.name, False, settings.durable)
+        self.type: str = settings.type
+        self.auto_delete: bool = settings.auto_delete
+        self.internal: bool = settings.internal
+        self.arguments: Arguments = settings.arguments
         self.alternate_exchange: str | None = None
         self.depends_on_headers: bool = False
         self.bindings: dict[BindingKey, Binding] = {}
@@ -76,7 +79,7 @@ class Exchange(Destination):
     def validate(self) -> None:
         """Check what the type demands of its own arguments, at declaration (rule E-110, E-121).
 
-        The virtual host calls it for a new exchange before it becomes visible.
+        Called once, before the new exchange becomes visible.
 
         Raises:
             PreconditionFailed: an argument is missing or of no use.
