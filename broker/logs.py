@@ -1,0 +1,171 @@
+"""What a person reads of the broker's life. Layer: rim.
+
+Invariant: one event is one line (tracebacks apart, whose lines are all indented), whatever names a
+peer chose; and no field that could hold a password is ever written.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Final, TextIO, cast
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping
+
+    Emit = Callable[[str, str, dict[str, object]], None]
+
+__all__ = ["FORMATS", "LEVELS", "Log", "escape"]
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+FORMATS: Final = ("text", "json")
+
+SECRET_FIELDS: Final = frozenset({"password", "password_hash", "secret", "token", "response"})
+LEADING_FIELDS: Final = ("timestamp", "level", "event")
+TRACEBACK_FIELD: Final = "traceback"
+
+EVENT_WIDTH: Final = 24
+"""Where the fields start in a text line, so that the eye finds them."""
+
+VALUE_CHARACTERS_MAX: Final = 1024
+"""A peer may choose names and properties of kilobytes; a line shall stay readable."""
+
+# C0 and C1 controls, DEL, the backslash that escapes begin with; line and paragraph separators;
+# marks that reorder what is displayed; halves of surrogate pairs, which stand for bytes that are
+# not UTF-8.
+_UNSAFE: Final = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+_SHORT_ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
+_NEEDS_QUOTES: Final = re.compile(r'[\s"=]')
+
+
+class Log:
+    """Writes events at or above a level, one line each.
+
+    structlog is loaded with the first event that is written: a broker inside a test writes none.
+
+    Args:
+        level: one of LEVELS.
+        log_format: one of FORMATS.
+        stream: standard error when None, whichever that is at the first event.
+
+    """
+
+    __slots__ = ("_emit", "_format", "_rank", "_stream")
+
+    def __init__(
+        self, level: str = "info", log_format: str = "text", stream: TextIO | None = None
+    ) -> None:
+        self._rank = LEVELS.index(level)
+        self._format = log_format
+        self._stream = stream
+        self._emit: Emit | None = None
+
+    def __call__(self, level: str, event: str, fields: dict[str, object]) -> None:
+        """Write an event, for example ``log("info", "connection.opened", {"user": "guest"})``."""
+        if LEVELS.index(level) < self._rank:
+            return
+
+        if self._emit is None:
+            self._emit = _make_emit(self._format, self._stream or sys.stderr)
+
+        try:
+            self._emit(level, event, fields)
+        except (OSError, ValueError):
+            # Standard error is closed, full or a broken pipe: the broker works on without a log.
+            return
+
+
+def escape(text: str) -> str:
+    """Make text from a peer harmless on a terminal and in a log file; reversible."""
+    return _UNSAFE.sub(_escape_match, text)
+
+
+def _escape_match(match: re.Match[str]) -> str:
+    character = match[0]
+    short = _SHORT_ESCAPES.get(character)
+    if short is not None:
+        return short
+
+    code = ord(character)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"  # surrogateescape: the byte itself
+
+    return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
+
+
+def _make_emit(log_format: str, stream: TextIO) -> Emit:
+    import structlog
+
+    class EventLogger(structlog.BoundLoggerBase):
+        def emit(self, level: str, event: str, fields: dict[str, object]) -> None:
+            self._proxy_to_logger("msg", event, level=level, fields=fields)
+
+    logger: EventLogger = structlog.wrap_logger(
+        structlog.WriteLogger(stream),
+        processors=[
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            _make_safe,
+            structlog.processors.JSONRenderer() if log_format == "json" else _render_text,
+        ],
+        wrapper_class=EventLogger,
+        context_class=dict,
+    ).bind()
+    return logger.emit
+
+
+def _make_safe(
+    _logger: object, _method: str, record: MutableMapping[str, object]
+) -> MutableMapping[str, object]:
+    safe: dict[str, object] = {key: record[key] for key in LEADING_FIELDS}
+    fields = cast("dict[str, object]", record["fields"])
+    for name, value in fields.items():
+        if name in SECRET_FIELDS:
+            continue
+
+        key = f"{name}_" if name in LEADING_FIELDS else name
+        if key == TRACEBACK_FIELD:
+            safe[key] = "\n".join(escape(line) for line in str(value).splitlines())
+        elif value is None or isinstance(value, (bool, int, float)):
+            safe[key] = value
+        else:
+            safe[key] = _shorten(escape(str(value)))
+
+    return safe
+
+
+def _shorten(text: str) -> str:
+    if len(text) <= VALUE_CHARACTERS_MAX:
+        return text
+
+    return f"{text[:VALUE_CHARACTERS_MAX]}... ({len(text)} characters)"
+
+
+def _render_text(_logger: object, _method: str, record: MutableMapping[str, object]) -> str:
+    stamp, level, event = (str(record.pop(key)) for key in LEADING_FIELDS)
+    traceback = record.pop(TRACEBACK_FIELD, None)
+    fields = " ".join(f"{key}={_render_value(value)}" for key, value in record.items())
+    # Milliseconds are enough for people: 2024-02-29T12:00:00.123456Z
+    line = f"{stamp[:23]}Z {level:<7} {event:<{EVENT_WIDTH}} {fields}".rstrip()
+    if traceback is not None:
+        line += "".join(f"\n  | {text}" for text in str(traceback).splitlines())
+
+    return line
+
+
+def _render_value(value: object) -> str:
+    if value is None:
+        return "-"
+
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+
+    if isinstance(value, float):
+        return f"{value:.3f}".rstrip("0").rstrip(".")
+
+    text = str(value)
+    if not text or _NEEDS_QUOTES.search(text):
+        return '"' + text.replace('"', '\\"') + '"'
+
+    return text

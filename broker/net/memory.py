@@ -1,0 +1,168 @@
+"""Watches the memory of this process and raises the memory alarm (rule MA-01). Layer: net.
+
+Invariant: the alarm is on exactly while the last sample was at or over the limit.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.net.pump import Pump
+
+__all__ = ["MemoryWatch", "available_bytes", "resident_bytes"]
+
+SAMPLE_INTERVAL_S: Final = 1.0
+"""A sample costs some 20 us; a 10 Gbit/s publisher can add about a gigabyte between two."""
+
+CGROUP_LIMITS: Final = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
+
+
+def resident_bytes() -> int | None:
+    """How much physical memory this process occupies; None where nobody can tell."""
+    if sys.platform == "linux":
+        return _resident_linux()
+
+    if sys.platform == "darwin":
+        return _resident_darwin()
+
+    if sys.platform == "win32":
+        return _resident_windows()
+
+    return None
+
+
+def available_bytes() -> int | None:
+    """How much memory this process could have: the machine's, or less where a cgroup bounds it."""
+    candidates = [value for value in (_machine_bytes(), *map(_read_limit, CGROUP_LIMITS)) if value]
+    return min(candidates, default=None)
+
+
+class MemoryWatch:
+    """Samples once a second and tells the broker when the limit is crossed, either way.
+
+    Args:
+        pump: whose loop runs the samples.
+        set_alarm: told True when the limit is reached and False when it no longer is.
+        limit_bytes: the limit.
+        sample: reads the memory in use.
+
+    """
+
+    def __init__(
+        self,
+        pump: Pump,
+        set_alarm: Callable[[bool], None],
+        limit_bytes: int,
+        sample: Callable[[], int | None] = resident_bytes,
+    ) -> None:
+        self._pump = pump
+        self._set_alarm = set_alarm
+        self._limit_bytes = limit_bytes
+        self._sample = sample
+        self._is_over = False
+        self._timer = pump.loop.call_later(SAMPLE_INTERVAL_S, self._on_timer)
+        self._trim = _find_trim()
+
+    def stop(self) -> None:
+        """Sample no more; the alarm stays as it is."""
+        self._timer.cancel()
+
+    def check(self) -> None:
+        """Take one sample now."""
+        used = self._sample()
+        if used is not None and used >= self._limit_bytes and self._trim is not None:
+            # Freed memory that the allocator keeps for later would hold the alarm up for ever.
+            self._trim(0)
+            used = self._sample()
+
+        is_over = used is not None and used >= self._limit_bytes
+        if is_over != self._is_over:
+            self._is_over = is_over
+            self._pump.run(lambda: self._set_alarm(is_over))
+
+    def _on_timer(self) -> None:
+        self._timer = self._pump.loop.call_later(SAMPLE_INTERVAL_S, self._on_timer)
+        self.check()
+
+
+def _resident_linux() -> int | None:
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _resident_darwin() -> int | None:
+    # struct rusage_info_v0: a 16-byte uuid, then 64-bit numbers; the seventh is ri_resident_size.
+    numbers_before = 6
+    buffer = (ctypes.c_uint64 * 32)()
+    try:
+        proc_pid_rusage = ctypes.CDLL(None).proc_pid_rusage
+    except (OSError, AttributeError):
+        return None
+
+    if proc_pid_rusage(os.getpid(), 0, ctypes.byref(buffer)) != 0:
+        return None
+
+    return int(buffer[2 + numbers_before])
+
+
+def _resident_windows() -> int | None:
+    class Counters(ctypes.Structure):
+        _fields_ = (
+            ("cb", ctypes.c_uint32),
+            ("PageFaultCount", ctypes.c_uint32),
+            *((f"size_{position}", ctypes.c_size_t) for position in range(8)),
+        )
+
+    counters = Counters()
+    counters.cb = ctypes.sizeof(counters)
+    try:
+        kernel = ctypes.CDLL("kernel32")
+        kernel.GetCurrentProcess.restype = ctypes.c_void_p
+        read = kernel.K32GetProcessMemoryInfo
+        read.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint32)
+    except (OSError, AttributeError):
+        return None
+
+    if not read(kernel.GetCurrentProcess(), ctypes.byref(counters), counters.cb):
+        return None
+
+    return int(counters.size_1)  # PeakWorkingSetSize is the first, WorkingSetSize the second
+
+
+def _machine_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _read_limit(path: str) -> int | None:
+    try:
+        with open(path, encoding="ascii") as file:
+            return int(file.read())
+    except (OSError, ValueError):  # no cgroup, or "max"
+        return None
+
+
+def _find_trim() -> Callable[[int], int] | None:
+    if sys.platform != "linux":
+        return None
+
+    try:
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):  # another C library than glibc
+        return None
+
+    return trim

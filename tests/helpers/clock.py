@@ -1,0 +1,30 @@
+"""A clock that stands still until a test moves it."""
+
+from __future__ import annotations
+
+from broker.clock import Clock
+
+__all__ = ["VirtualClock"]
+
+
+class VirtualClock(Clock):
+    """Both readings move together; the wall begins at 2024-02-29 12:00:00 UTC."""
+
+    __slots__ = ("_elapsed_s",)
+
+    MONOTONIC_START_S = 1_000.0
+    WALL_START_S = 1_709_208_000.0
+
+    def __init__(self) -> None:
+        self._elapsed_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.MONOTONIC_START_S + self._elapsed_s
+
+    def wall(self) -> float:
+        return self.WALL_START_S + self._elapsed_s
+
+    def move(self, seconds: float) -> None:
+        """Let time pass."""
+        assert seconds >= 0, "time does not go back"
+        self._elapsed_s += seconds
