@@ -3,8 +3,8 @@
 What is compiled is said in pyproject.toml, ``[tool.leveret.compiled]``. It is all of it or nothing:
 without a C compiler, or after a failure at any point, the build is plain and one line says why.
 
-``LEVERET_PURE=1`` forces the plain build. ``LEVERET_PURE=0`` insists on the compiled one: what would
-fall back then fails.
+``LEVERET_PURE=1`` forces the plain build. ``LEVERET_PURE=0`` insists on the compiled one: what
+would fall back then fails.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from setuptools.errors import SetupError
 if TYPE_CHECKING:
     from setuptools import Extension
 
-__all__: list[str] = []
+__all__ = ["why_c_does_not_compile"]
 
 ROOT = Path(__file__).resolve().parent
 PURE = os.environ.get("LEVERET_PURE", "")
 IS_PLAIN_FORCED = PURE not in {"", "0"}
 IS_COMPILED_REQUIRED = PURE == "0"
 
-# Asking for the metadata must not cost a translation. An editable install is plain: a compiled module
-# would hide the source that it is there to edit.
+# Asking for the metadata must not cost a translation. An editable install is plain: a compiled
+# module would hide the source that it is there to edit.
 IS_BUILDING = bool({"bdist_wheel", "build", "build_ext"} & set(sys.argv))
 
 # mypyc reports a type error by exiting; compilers fail with exceptions that share no useful base.
@@ -143,7 +143,8 @@ def compiled_extensions() -> list[Extension]:
     return extensions
 
 
-setup(
-    cmdclass={"build_ext": BuildExtensions},
-    ext_modules=compiled_extensions() if IS_BUILDING else [],
-)
+if __name__ == "__main__":
+    setup(
+        cmdclass={"build_ext": BuildExtensions},
+        ext_modules=compiled_extensions() if IS_BUILDING else [],
+    )

@@ -1,0 +1,165 @@
+"""Imports run one way: cli -> app -> net -> protocol -> core -> auth, metrics -> wire -> base."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+import pytest
+
+from tests.tidy.source import Source, package_sources
+
+BASE: Final = {"broker", "errors", "limits", "clock", "build", "config.schema"}
+BELOW_CORE: Final = BASE | {"wire", "auth", "metrics", "store.api"}
+BELOW_RIM: Final = BELOW_CORE | {"core", "protocol"}
+CONFIG: Final = BASE | {"config", "auth", "wire"}
+COMPOSITION: Final = BELOW_RIM | {"config", "net", "management", "store", "logs", "topology"}
+TOOLKIT: Final = {"broker", "client", "queues", "tasks"}
+
+MAY_IMPORT: Final[dict[str, set[str]]] = {
+    "broker": set(),
+    "errors": BASE,
+    "limits": BASE,
+    "clock": BASE,
+    "build": BASE,
+    "config.schema": BASE,
+    "wire": BASE,
+    "auth": BASE | {"wire"},
+    "metrics": BASE | {"wire"},
+    "store.api": BASE | {"wire"},
+    "store": BASE | {"wire", "metrics", "store.api"},
+    "core": BELOW_CORE,
+    "protocol": BELOW_CORE | {"core"},
+    "net": BELOW_RIM,
+    "management": BELOW_RIM,
+    "config": CONFIG,
+    "logs": BASE,
+    "topology": BELOW_RIM | {"config"},
+    "app": COMPOSITION,
+    "embedded": COMPOSITION | {"app"},
+    "cli": COMPOSITION | {"app", "embedded"},
+    "__main__": {"broker", "cli"},
+    "testing": COMPOSITION | {"app", "embedded"},
+    "client": TOOLKIT,
+    "queues": TOOLKIT,
+    "tasks": TOOLKIT,
+}
+"""Unit -> the other units it may import. A unit is what stands right below ``broker``."""
+
+SPLIT_PACKAGES: Final = {"config.schema", "store.api"}
+"""Modules with a layer of their own, lower than that of the package around them."""
+
+PURE_UNITS: Final = {"wire", "core", "protocol", "metrics", "auth", "store.api"}
+"""The broker without sockets: a function of bytes and time. What it lacks is passed in."""
+
+IMPURE_MODULES: Final = {
+    "asyncio",
+    "concurrent",
+    "logging",
+    "multiprocessing",
+    "os",
+    "random",
+    "secrets",
+    "select",
+    "selectors",
+    "signal",
+    "socket",
+    "ssl",
+    "structlog",
+    "subprocess",
+    "threading",
+    "time",
+    "uuid",
+    "yaml",
+}
+
+
+def unit_of(module: str) -> str:
+    parts = module.split(".")[1:]
+    if not parts:
+        return "broker"
+
+    nested = ".".join(parts[:2])
+    return nested if nested in SPLIT_PACKAGES else parts[0]
+
+
+def imported_units(source: Source) -> list[tuple[str, int]]:
+    """Return the units that a module imports, with the line.
+
+    ``from broker import x`` means the unit x; the name in ``from broker.core.queue import Queue``
+    is in the same unit as its module, but for the split packages.
+    """
+    found = []
+    for name, line in source.imports():
+        if name.split(".")[0] == "broker":
+            found.append((unit_of(name), line))
+
+    return [(unit, line) for unit, line in found if unit in MAY_IMPORT]
+
+
+@pytest.mark.parametrize("source", package_sources(), ids=lambda source: source.path)
+def test_imports_only_from_layers_below(source: Source) -> None:
+    unit = unit_of(source.module)
+    assert unit in MAY_IMPORT, f"give {unit} a place in MAY_IMPORT"
+
+    allowed = MAY_IMPORT[unit] | {unit}
+    wrong = [
+        f"{source.path}:{line}: {unit} may not import {imported}"
+        for imported, line in imported_units(source)
+        if imported not in allowed
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("source", package_sources(), ids=lambda source: source.path)
+def test_pure_layers_import_nothing_that_touches_the_world(source: Source) -> None:
+    if unit_of(source.module) not in PURE_UNITS:
+        return
+
+    wrong = [
+        f"{source.path}:{line}: {name} does not belong below the rim"
+        for name, line in source.imports()
+        if name.split(".")[0] in IMPURE_MODULES
+    ]
+    wrong += [
+        f"{source.path}:{node.lineno}: async does not belong below the rim"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.AsyncFunctionDef)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("library", "home"),
+    [
+        pytest.param("pamqp", {"broker/wire/codec.py"}, id="pamqp-only-in-the-codec"),
+        pytest.param("yaml", {"broker/config/"}, id="yaml-only-in-config"),
+        pytest.param("structlog", {"broker/logs.py"}, id="structlog-only-in-logs"),
+        pytest.param("click", {"broker/cli/"}, id="click-only-in-the-cli"),
+        pytest.param("rich", {"broker/cli/"}, id="rich-only-in-the-cli"),
+        pytest.param(
+            "aio_pika",
+            {"broker/client/", "broker/queues/", "broker/tasks/"},
+            id="aio-pika-only-in-the-toolkit",
+        ),
+    ],
+)
+def test_library_is_imported_in_one_place(library: str, home: set[str]) -> None:
+    wrong = [
+        f"{source.path}:{line}: {name}"
+        for source in package_sources()
+        for name, line in source.imports()
+        if name.split(".")[0] == library and not source.path.startswith(tuple(home))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_rules_can_fail() -> None:
+    """The rules above see relative imports, nested imports and modules imported from a package."""
+    text = "def f():\n    from ..net import transport\n    from broker import app\n"
+    source = Source("broker/core/queue/x.py", text, ast.parse(text))
+    deeper = Source("broker/core/x.py", text, ast.parse(text))
+
+    assert ("net", 2) not in imported_units(source)  # broker.core.net: not a layer
+    assert ("net", 2) in imported_units(deeper)
+    assert ("app", 3) in imported_units(source)
