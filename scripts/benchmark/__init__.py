@@ -1,0 +1,1 @@
+"""The load generator and the scenarios behind ``scripts/bench``; standard library only."""

@@ -1,0 +1,87 @@
+"""What Linux says about processes and the machine: all of it from ``/proc``."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Final
+
+__all__ = ["cpu_model", "cpu_seconds", "describe_machine", "listening_pids", "resident_bytes"]
+
+_LISTEN: Final = "0A"
+_TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+def listening_pids(port: int) -> tuple[int, ...]:
+    """Find the processes of this machine that hold the listening socket of ``port``."""
+    inodes = {
+        f"socket:[{fields[9]}]"
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for fields in _socket_rows(Path(table))
+        if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port
+    }
+    return tuple(
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if inodes and entry.name.isdigit() and _holds_any(entry / "fd", inodes)
+    )
+
+
+def _socket_rows(table: Path) -> list[list[str]]:
+    try:
+        return [line.split() for line in table.read_text().splitlines()[1:]]
+    except OSError:
+        return []
+
+
+def _holds_any(folder: Path, names: set[str]) -> bool:
+    try:
+        for link in folder.iterdir():
+            if str(link.readlink()) in names:
+                return True
+    except OSError:
+        # The process or the descriptor went away, or is not ours to look at.
+        return False
+
+    return False
+
+
+def cpu_seconds(pids: tuple[int, ...]) -> float:
+    """Add up the user and system time of the processes, all threads included."""
+    return sum(_cpu_ticks(pid) for pid in pids) / _TICKS_PER_S
+
+
+def _cpu_ticks(pid: int) -> int:
+    # The command in parentheses may hold blanks; utime and stime are fields 14 and 15.
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def resident_bytes(pids: tuple[int, ...]) -> int:
+    """Add up the resident memory of the processes."""
+    total = 0
+    for pid in pids:
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                total += int(line.split()[1]) * 1024
+
+    return total
+
+
+def cpu_model() -> str:
+    """Name the processor."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+
+    return platform.processor() or platform.machine()
+
+
+def describe_machine() -> dict[str, str | int]:
+    """Say where the figures come from."""
+    return {
+        "cpu": cpu_model(),
+        "cores": os.cpu_count() or 0,
+        "system": f"{platform.system()} {platform.release()}",
+    }
