@@ -9,11 +9,13 @@ import pytest
 
 from tests.tidy.source import Source, package_sources
 
-BASE: Final = {"broker", "errors", "limits", "clock", "build", "config.schema"}
-BELOW_CORE: Final = BASE | {"wire", "auth", "metrics", "store.api"}
+BASE: Final = {"broker", "errors", "limits", "clock"}
+WIRE: Final = BASE | {"wire"}
+SETTINGS: Final = {"config.schema", "config.problems"}
+BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "metrics", "store.api"}
 BELOW_RIM: Final = BELOW_CORE | {"core", "protocol"}
-CONFIG: Final = BASE | {"config", "auth", "wire"}
-COMPOSITION: Final = BELOW_RIM | {"config", "net", "management", "store", "logs", "topology"}
+RIM: Final = {"net", "management", "store", "config", "logs", "topology", "build"}
+COMPOSITION: Final = BELOW_RIM | RIM
 TOOLKIT: Final = {"broker", "client", "queues", "tasks"}
 
 MAY_IMPORT: Final[dict[str, set[str]]] = {
@@ -22,18 +24,19 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "limits": BASE,
     "clock": BASE,
     "build": BASE,
-    "config.schema": BASE,
     "wire": BASE,
-    "auth": BASE | {"wire"},
-    "metrics": BASE | {"wire"},
-    "store.api": BASE | {"wire"},
-    "store": BASE | {"wire", "metrics", "store.api"},
+    "config.problems": BASE,
+    "config.schema": WIRE | {"config.problems"},
+    "auth": WIRE | SETTINGS,
+    "metrics": WIRE | SETTINGS,
+    "store.api": WIRE | SETTINGS,
+    "store": WIRE | SETTINGS | {"metrics", "store.api"},
     "core": BELOW_CORE,
     "protocol": BELOW_CORE | {"core"},
     "net": BELOW_RIM,
     "management": BELOW_RIM,
-    "config": CONFIG,
-    "logs": BASE,
+    "config": WIRE | SETTINGS | {"auth"},
+    "logs": BASE | SETTINGS,
     "topology": BELOW_RIM | {"config"},
     "app": COMPOSITION,
     "embedded": COMPOSITION | {"app"},
@@ -46,7 +49,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
 }
 """Unit -> the other units it may import. A unit is what stands right below ``broker``."""
 
-SPLIT_PACKAGES: Final = {"config.schema", "store.api"}
+SPLIT_PACKAGES: Final = SETTINGS | {"store.api"}
 """Modules with a layer of their own, lower than that of the package around them."""
 
 PURE_UNITS: Final = {"wire", "core", "protocol", "metrics", "auth", "store.api"}
@@ -86,15 +89,18 @@ def unit_of(module: str) -> str:
 def imported_units(source: Source) -> list[tuple[str, int]]:
     """Return the units that a module imports, with the line.
 
-    ``from broker import x`` means the unit x; the name in ``from broker.core.queue import Queue``
-    is in the same unit as its module, but for the split packages.
+    ``from broker import x`` imports the package and, when there is one, the unit x. Of a package
+    that is split, only the part that is imported counts: the package itself is empty.
     """
+    empty = {name.split(".")[0] for name in SPLIT_PACKAGES}
     found = []
     for name, line in source.imports():
-        if name.split(".")[0] == "broker":
-            found.append((unit_of(name), line))
+        unit = unit_of(name)
+        is_package_of_parts = unit in empty and name == f"broker.{unit}"
+        if name.split(".")[0] == "broker" and unit in MAY_IMPORT and not is_package_of_parts:
+            found.append((unit, line))
 
-    return [(unit, line) for unit, line in found if unit in MAY_IMPORT]
+    return found
 
 
 @pytest.mark.parametrize("source", package_sources(), ids=lambda source: source.path)
