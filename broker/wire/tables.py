@@ -96,7 +96,18 @@ _INTEGER_WIDTHS: Final[dict[str, tuple[int, bool]]] = {
 }
 """Letter to octets and whether signed. ``s`` is an integer and not a short string (rule F-20)."""
 
-_EXACT_INTEGERS: Final = "bBsuIilL"
+_NUMBER_FAMILIES: Final[dict[str, str]] = {
+    **dict.fromkeys("bBsuIilL", "l"),
+    **dict.fromkeys("fd", "d"),
+}
+
+_HEADER_FAMILIES: Final[dict[str, str]] = {
+    **_NUMBER_FAMILIES,
+    "T": "l",
+    **dict.fromkeys("Sx", "S"),
+    **dict.fromkeys("FA", "A"),
+}
+"""Letters whose values may be equal, by a letter that stands for them all."""
 
 _FLOAT: Final = Struct(">f")
 _DOUBLE: Final = Struct(">d")
@@ -449,84 +460,77 @@ def _field_to_plain(field: Field) -> object:
 def fields_equal_for_headers(a: Field, b: Field) -> bool:
     """Compare a binding argument with a header as the headers exchange does (rule E-93).
 
-    The letter does not count: integers of any width are equal by value, a long string equals a
-    binary of the same bytes, an empty table an empty array. But an integer never equals a float.
-    The presence test that a void argument means is the matcher's business.
+    The letter does not count: integers and timestamps of any width are equal by value, so are f
+    and d, a long string equals a binary of the same bytes and an empty table an empty array. But
+    an integer never equals a float. Inside tables and arrays the types count too.
+
+    That a void argument tests for presence is the matcher's business.
     """
-    return _plain_equal(a, b, is_strict=False)
+    if a.kind == b.kind:
+        return _typed_equal(a, b)
+
+    kind = _HEADER_FAMILIES.get(a.kind, "")
+    if kind != _HEADER_FAMILIES.get(b.kind):
+        return False
+    if kind == "S":
+        return _bytes_of(a.value) == _bytes_of(b.value)
+    if kind == "A":
+        return not a.value and not b.value
+
+    return a.value == b.value
 
 
 def fields_equivalent(a: Field, b: Field) -> bool:
     """Compare two declared arguments (rule Q-12).
 
     Integers of different widths are equal by value and so are f and d; everything else compares
-    type and value.
+    type and value. A decimal is its scale and its digits, so it never equals an integer.
     """
-    return _plain_equal(a, b, is_strict=True)
+    if a.kind == b.kind:
+        return _typed_equal(a, b)
+
+    kind = _NUMBER_FAMILIES.get(a.kind, "")
+    return kind == _NUMBER_FAMILIES.get(b.kind) and a.value == b.value
 
 
-def _plain_equal(a: Field, b: Field, *, is_strict: bool) -> bool:
-    family = _family_of(a.kind)
-    if family != _family_of(b.kind):
-        return not is_strict and _equal_across_families(a, b)
-    if family == "F":
-        return _tables_equal(a.value, b.value, is_strict=is_strict)
-    if family == "A":
-        return _arrays_equal(a.value, b.value, is_strict=is_strict)
-    if family == "D":
-        # RabbitMQ: a decimal is its scale and its digits, so 1.0 is not 1.00.
-        return _encode_scalar("D", a.value) == _encode_scalar("D", b.value)
+def _bytes_of(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+
+    return cast("bytes", value)
+
+
+def _typed_equal(a: Field, b: Field) -> bool:
+    """Compare type and value; l and L are one type."""
+    kind = a.kind
+    if kind != b.kind and TYPE_NAMES[kind] != TYPE_NAMES[b.kind]:
+        return False
+    if kind == "F":
+        return _tables_equal(cast("Arguments", a.value), cast("Arguments", b.value))
+    if kind == "A":
+        return _arrays_equal(cast("list[Field]", a.value), cast("list[Field]", b.value))
+    if kind == "D":
+        # RabbitMQ: 1.0 is not 1.00.
+        return _encode_scalar(kind, a.value) == _encode_scalar(kind, b.value)
 
     return a.value == b.value
 
 
-def _family_of(kind: str) -> str:
-    if kind in _EXACT_INTEGERS:
-        return "l"
-    if kind == "f":
-        return "d"
-
-    return kind
-
-
-def _equal_across_families(a: Field, b: Field) -> bool:
-    kinds = a.kind + b.kind
-    if kinds == "Sx":
-        return _bytes_of(a.value) == b.value
-    if kinds == "xS":
-        return a.value == _bytes_of(b.value)
-    if kinds == "FA" or kinds == "AF":
-        return not a.value and not b.value
-
-    return False
-
-
-def _bytes_of(value: object) -> bytes:
-    return cast("str", value).encode("utf-8", "surrogateescape")
-
-
-def _tables_equal(a: object, b: object, *, is_strict: bool) -> bool:
-    left = cast("Arguments", a)
-    right = cast("Arguments", b)
-    if len(left) != len(right):
+def _tables_equal(a: Arguments, b: Arguments) -> bool:
+    # RabbitMQ compares the order of the entries too; clients send maps, which have none.
+    if len(a) != len(b):
         return False
 
-    for key, field in left.items():
-        other = right.get(key)
-        if other is None or not _plain_equal(field, other, is_strict=is_strict):
+    for key, field in a.items():
+        other = b.get(key)
+        if other is None or not _typed_equal(field, other):
             return False
 
     return True
 
 
-def _arrays_equal(a: object, b: object, *, is_strict: bool) -> bool:
-    left = cast("list[Field]", a)
-    right = cast("list[Field]", b)
-    if len(left) != len(right):
+def _arrays_equal(a: list[Field], b: list[Field]) -> bool:
+    if len(a) != len(b):
         return False
 
-    for index in range(len(left)):
-        if not _plain_equal(left[index], right[index], is_strict=is_strict):
-            return False
-
-    return True
+    return all(_typed_equal(left, right) for left, right in zip(a, b, strict=True))
