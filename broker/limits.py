@@ -9,15 +9,29 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "CLOSE_TIMEOUT_S",
+    "CONSUMERS_PER_CHANNEL_MAX",
+    "DROP_DELAY_MS",
+    "FRAME_BYTES_MAX_DEFAULT",
+    "FRAME_BYTES_MAX_INITIAL",
+    "FRAME_BYTES_MIN",
     "LINGER_BYTES_MAX",
     "LINGER_S",
+    "MESSAGE_BYTES_MAX_DEFAULT",
+    "MESSAGE_BYTES_MAX_HARD",
     "OUTPUT_BYTES_HIGH",
     "OUTPUT_BYTES_LOW",
+    "POLICY_PATTERN_BYTES_MAX",
+    "PROPERTIES_PER_CHANNEL_MAX",
+    "REMEMBERED_BYTES_MAX",
+    "ROUTES_PER_CHANNEL_MAX",
     "SHORT_STRING_BYTES_MAX",
     "TABLE_BYTES_MAX",
     "TABLE_DEPTH_MAX",
+    "TIMERS_PER_TURN_MAX",
     "TOPIC_CACHED_DESTINATIONS_MAX",
     "TOPIC_CACHED_KEYS_MAX",
+    "UNCOMMITTED_PER_CHANNEL_MAX",
 ]
 
 SHORT_STRING_BYTES_MAX: Final = 255
@@ -54,3 +68,48 @@ Finding them again takes a few microseconds, so a full cache is simply emptied."
 TOPIC_CACHED_DESTINATIONS_MAX: Final = 256
 """Longest list of destinations worth remembering per routing key. With the bound above a cache is
 two megabytes at most; the lists of a ``#`` bound to 100,000 queues would be 800."""
+
+POLICY_PATTERN_BYTES_MAX: Final = 1_024
+"""Longest pattern of a policy, RabbitMQ 4.3's bound too. Patterns are compiled once and searched in
+the name of every queue and exchange, when one is made and when a policy changes."""
+
+FRAME_BYTES_MAX_DEFAULT: Final = 131_072
+"""frame_max offered in connection.tune unless configured (rule C-40)."""
+
+FRAME_BYTES_MIN: Final = 4_096
+"""Smallest frame_max a client may settle on (AMQP 0-9-1 §4.2.3, rule C-41)."""
+
+FRAME_BYTES_MAX_INITIAL: Final = 8_192
+"""Largest frame before connection.tune-ok: nobody is known yet (rule C-45)."""
+
+MESSAGE_BYTES_MAX_DEFAULT: Final = 134_217_728
+"""Largest body unless configured: RabbitMQ's 128 MiB of before 4.0, since programs of today send
+more than its 16 MiB of after (rule P-02)."""
+
+MESSAGE_BYTES_MAX_HARD: Final = 536_870_912
+"""Largest body whatever is configured (rules P-02, F-15)."""
+
+CONSUMERS_PER_CHANNEL_MAX: Final = 65_536
+"""Consumers of one channel unless configured; each costs about half a kilobyte."""
+
+ROUTES_PER_CHANNEL_MAX: Final = 1_024
+"""Remembered publish methods of one channel; the least useful memory is dropped whole."""
+
+PROPERTIES_PER_CHANNEL_MAX: Final = 256
+"""Remembered property lists of one channel."""
+
+REMEMBERED_BYTES_MAX: Final = 512
+"""A publish method or property list longer than this is not worth remembering."""
+
+TIMERS_PER_TURN_MAX: Final = 1_000
+"""Deadlines run between two turns of the loop, so that a million messages that expire together
+leave room for everybody else."""
+
+UNCOMMITTED_PER_CHANNEL_MAX: Final = 1_000_000
+"""Publishes and settlements of one transaction; RabbitMQ has no bound but its memory."""
+
+CLOSE_TIMEOUT_S: Final = 30
+"""How long a connection waits for the peer's close-ok, or its heartbeat if shorter (rule C-72)."""
+
+DROP_DELAY_MS: Final = 3_000
+"""How long a refused or faulty peer is kept waiting before its socket closes (rules C-31, F-02)."""

@@ -167,7 +167,7 @@ def erl_decimal(value: Decimal) -> str:
 
 
 def erl_plain(value: object) -> str:
-    """A JSON value as a term (rule PO-09): objects as lists of pairs, text as binaries."""
+    """A JSON value as a term (rule PO-09): objects as maps, text as binaries."""
     if isinstance(value, bool):
         return "true" if value else "false"
 
@@ -185,10 +185,9 @@ def erl_plain(value: object) -> str:
 
     if isinstance(value, dict):
         pairs = [
-            erl_tuple(erl_binary(_as_bytes(str(key))), erl_plain(item))
-            for key, item in value.items()
+            f"{erl_binary(_as_bytes(str(key)))} => {erl_plain(value[key])}" for key in sorted(value)
         ]
-        return erl_list(pairs)
+        return "#{" + ",".join(pairs) + "}"
 
     return str(value)
 
