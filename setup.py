@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
-from setuptools.errors import SetupError
 
 if TYPE_CHECKING:
     from setuptools import Extension
@@ -66,7 +65,7 @@ class BuildExtensions(build_ext):
 def fall_back(reason: str) -> None:
     """Say that the build is plain, or refuse when it may not be."""
     if IS_COMPILED_REQUIRED:
-        raise SetupError(f"LEVERET_PURE=0 requires the compiled build, but {reason}")
+        sys.exit(f"leveret: LEVERET_PURE=0 requires the compiled build, but {reason}")
 
     print(f"leveret: building plain, not compiled: {reason}", file=sys.stderr, flush=True)
 
@@ -131,7 +130,8 @@ def compiled_extensions() -> list[Extension]:
             target_dir="build/mypyc",
         )
     except FAILURES as failure:
-        fall_back(f"mypyc failed ({in_one_line(failure)})")
+        # It has said why by now, and exits with nothing but a number.
+        fall_back("mypyc failed" if isinstance(failure, SystemExit) else in_one_line(failure))
         return []
 
     for extension in extensions:
