@@ -111,12 +111,18 @@ _HEADER_FAMILIES: Final[dict[str, str]] = {
 
 _FLOAT: Final = Struct(">f")
 _DOUBLE: Final = Struct(">d")
+_new_tuple: Final = tuple.__new__
 _VOID: Final = Field("V", None)
 _TRUE: Final = Field("t", True)
 _FALSE: Final = Field("t", False)
 
 _INT64_MIN: Final = -(2**63)
 _INT64_MAX: Final = 2**63 - 1
+
+
+def _field(kind: str, value: object) -> Field:
+    # Half the cost of the constructor, which is a Python function; decoding makes many.
+    return _new_tuple(Field, (kind, value))
 
 
 class _Reader:
@@ -201,11 +207,11 @@ class _Reader:
         """Read one letter and its value; the frequent letters first."""
         letter: i64 = self.unsigned(1, end)
         if letter == 0x53:  # S
-            return Field("S", self.text(self.unsigned(4, end), end))
+            return _field("S", self.text(self.unsigned(4, end), end))
         if letter == 0x49:  # I
-            return Field("I", self.signed(4, end))
+            return _field("I", self.signed(4, end))
         if letter == 0x6C:  # l
-            return Field("l", self.signed(8, end))
+            return _field("l", self.signed(8, end))
         if letter == 0x74:  # t, any nonzero octet is true
             return _TRUE if self.unsigned(1, end) != 0 else _FALSE
         if letter == 0x46 or letter == 0x41:  # F A
@@ -213,8 +219,8 @@ class _Reader:
             start: i64 = self.claim(size, end)
             self.pos = start
             if letter == 0x46:
-                return Field("F", self.table(start + size, depth + 1))
-            return Field("A", self.array(start + size, depth + 1))
+                return _field("F", self.table(start + size, depth + 1))
+            return _field("A", self.array(start + size, depth + 1))
         if letter == 0x56:  # V
             return _VOID
 
@@ -225,22 +231,22 @@ class _Reader:
         if width is not None:
             octets: i64 = width[0]
             if width[1]:
-                return Field(kind, self.signed(octets, end))
+                return _field(kind, self.signed(octets, end))
             if kind == "T":
                 # Sixty-four unsigned bits do not fit an i64.
                 start: i64 = self.claim(8, end)
-                return Field("T", int.from_bytes(self.buf[start : start + 8], "big"))
-            return Field(kind, self.unsigned(octets, end))
+                return _field("T", int.from_bytes(self.buf[start : start + 8], "big"))
+            return _field(kind, self.unsigned(octets, end))
         if kind == "d" or kind == "f":
-            return Field(kind, self._float(kind == "d", end))
+            return _field(kind, self._float(kind == "d", end))
         if kind == "x":
             size: i64 = self.unsigned(4, end)
             begin: i64 = self.claim(size, end)
-            return Field("x", self.buf[begin : begin + size])
+            return _field("x", self.buf[begin : begin + size])
         if kind == "D":
             scale: i64 = self.unsigned(1, end)
             digits: i64 = self.unsigned(4, end)
-            return Field("D", Decimal(f"{digits}E-{scale}"))
+            return _field("D", Decimal(f"{digits}E-{scale}"))
 
         raise TableError(f"cannot decode field table: unknown type letter {kind!r}")
 
