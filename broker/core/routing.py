@@ -7,7 +7,7 @@ found once, whatever the number of ways that lead to it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from broker.core.binding import Destination
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["RouteResult", "route"]
 
 
-class RouteResult(NamedTuple):
+class RouteResult:
     """Where a message goes.
 
     Attributes:
@@ -27,8 +27,11 @@ class RouteResult(NamedTuple):
 
     """
 
-    queues: tuple[Destination, ...]
-    depends_on_headers: bool
+    __slots__ = ("depends_on_headers", "queues")
+
+    def __init__(self, queues: tuple[Destination, ...], depends_on_headers: bool) -> None:
+        self.queues: tuple[Destination, ...] = queues
+        self.depends_on_headers: bool = depends_on_headers
 
 
 def route(

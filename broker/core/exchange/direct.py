@@ -43,11 +43,7 @@ class DirectExchange(Exchange):
         return list(matched)
 
     def _index(self, binding: Binding) -> None:
-        counts = self._by_key.get(binding.routing_key)
-        if counts is None:
-            counts = self._by_key[binding.routing_key] = {}
-
-        add_destination(counts, binding.destination)
+        add_destination(self._by_key.setdefault(binding.routing_key, {}), binding.destination)
 
     def _unindex(self, binding: Binding) -> None:
         counts = self._by_key[binding.routing_key]

@@ -9,7 +9,8 @@ it is there. Then
 - ``all`` takes a message that has all of them: it is filed under the one that fewest others are
   filed under, and looked at only when the message has that one.
 
-So a message looks at bindings that share a pair with it, not at all there are.
+So a message looks at bindings that share a pair with it, not at all there are, and headers that no
+binding asks for cost next to nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class HeadersExchange(Exchange):
     ``all`` with nothing to ask for takes every message, ``any`` none (rule E-94).
     """
 
-    __slots__ = ("_all", "_always", "_any", "_filed_under")
+    __slots__ = ("_all", "_always", "_any", "_asked_for", "_filed_under")
 
     def __init__(self, settings: ExchangeSettings) -> None:
         super().__init__(settings)
@@ -61,6 +62,8 @@ class HeadersExchange(Exchange):
         self._filed_under: dict[Binding, Pair] = {}
         """Each binding in `_all` with the pair it is filed under there."""
         self._always: DestinationCounts = {}
+        self._asked_for: dict[str, int] = {}
+        """Name of a header to the number of pairs of bindings with that name."""
 
     def validate_binding(self, routing_key: str, arguments: Arguments) -> None:
         mode = arguments.get(MODE_ARGUMENT)
@@ -84,7 +87,7 @@ class HeadersExchange(Exchange):
         for destination in self._always:
             matched[destination] = None
 
-        present = _pairs_of_message(headers) if headers else {}
+        present = self._pairs_of_message(headers) if headers else {}
         for pair in present:
             for destination in self._any.get(pair, {}):
                 matched[destination] = None
@@ -95,31 +98,45 @@ class HeadersExchange(Exchange):
 
         return list(matched)
 
+    def _pairs_of_message(self, headers: Arguments) -> dict[Pair, None]:
+        """Return the pairs a message has, as far as any binding may ask for them."""
+        pairs: dict[Pair, None] = {}
+        for name, field in headers.items():
+            # Rule E-95: BCC counts as removed already.
+            if name in self._asked_for and name != "BCC":
+                pairs[(name, PRESENT)] = None
+                pairs[(name, _form_of(field))] = None
+
+        return pairs
+
     def _index(self, binding: Binding) -> None:
         wanted = _pairs_of_binding(binding.arguments)
+        for name, _ in wanted:
+            self._asked_for[name] = self._asked_for.get(name, 0) + 1
+
         if _is_any(binding.arguments):
             for pair in wanted:
-                if pair not in self._any:
-                    self._any[pair] = {}
-
-                add_destination(self._any[pair], binding.destination)
+                add_destination(self._any.setdefault(pair, {}), binding.destination)
         elif wanted:
             pair = min(wanted, key=self._count_filed_under)
-            if pair not in self._all:
-                self._all[pair] = {}
-
-            self._all[pair][binding] = wanted
+            self._all.setdefault(pair, {})[binding] = wanted
             self._filed_under[binding] = pair
         else:
             add_destination(self._always, binding.destination)
 
     def _unindex(self, binding: Binding) -> None:
+        wanted = _pairs_of_binding(binding.arguments)
+        for name, _ in wanted:
+            self._asked_for[name] -= 1
+            if not self._asked_for[name]:
+                del self._asked_for[name]
+
         if _is_any(binding.arguments):
-            for pair in _pairs_of_binding(binding.arguments):
+            for pair in wanted:
                 discard_destination(self._any[pair], binding.destination)
                 if not self._any[pair]:
                     del self._any[pair]
-        elif binding in self._filed_under:
+        elif wanted:
             pair = self._filed_under.pop(binding)
             del self._all[pair][binding]
             if not self._all[pair]:
@@ -132,6 +149,7 @@ class HeadersExchange(Exchange):
         self._all.clear()
         self._filed_under.clear()
         self._always.clear()
+        self._asked_for.clear()
 
     def _count_filed_under(self, pair: Pair) -> int:
         return len(self._all.get(pair, {}))
@@ -155,18 +173,6 @@ def _pairs_of_binding(arguments: Arguments) -> list[Pair]:
             continue
 
         pairs.append((name, PRESENT if field.kind == "V" else _form_of(field)))
-
-    return pairs
-
-
-def _pairs_of_message(headers: Arguments) -> dict[Pair, None]:
-    """Return all pairs a message has."""
-    pairs: dict[Pair, None] = {}
-    for name, field in headers.items():
-        # Rule E-95: BCC counts as removed already.
-        if name != "BCC":
-            pairs[(name, PRESENT)] = None
-            pairs[(name, _form_of(field))] = None
 
     return pairs
 
