@@ -26,6 +26,8 @@ __all__ = [
     "REMEMBERED_BYTES_MAX",
     "ROUTES_PER_CHANNEL_MAX",
     "SHORT_STRING_BYTES_MAX",
+    "SOCKETS_MAX",
+    "SOCKETS_SPARED",
     "TABLE_BYTES_MAX",
     "TABLE_DEPTH_MAX",
     "TIMERS_PER_TURN_MAX",
@@ -113,3 +115,11 @@ CLOSE_TIMEOUT_S: Final = 30
 
 DROP_DELAY_MS: Final = 3_000
 """How long a refused or faulty peer is kept waiting before its socket closes (rules C-31, F-02)."""
+
+SOCKETS_MAX: Final = 65_536
+"""Client sockets at once, where the system sets no lower bound: one buffer budget each, and about
+as many as one event loop can serve. limits.connections of the configuration is the friendlier bound:
+it answers with a text (rule C-56)."""
+
+SOCKETS_SPARED: Final = 64
+"""File descriptors kept back from clients: listeners, log, files, the loop's own, a debugger."""

@@ -1,0 +1,231 @@
+"""A whole broker inside your program or test. Layer: rim; public.
+
+Invariant: brokers share nothing, so there may be many at once, each in a loop of its choice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
+
+from broker.app import Application
+from broker.config.loader import config_from_dict, load_config
+from broker.config.schema import DEFAULT_CONFIG, AMQPListenerConfig, Config, ListenersConfig
+from broker.logs import Log
+from broker.net.addresses import format_address
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from broker.core.node import Node
+
+__all__ = ["Broker", "BrokerThread"]
+
+STOP_WAIT_S: Final = 0.5
+"""How long clients have to answer the close. A program that leaves the ``with`` block of a broker
+with a blocking client still open cannot let that client answer, and should not wait long."""
+
+
+class Broker:
+    """An AMQP 0-9-1 broker in the caller's event loop.
+
+    ::
+
+        async with Broker() as broker:
+            connection = await aio_pika.connect(broker.url)
+
+    Args:
+        config: a mapping as in the configuration file, the path of such a file, or None for
+            guest/guest and the virtual host ``/``. Its listeners are not used.
+        host: where to listen.
+        port: where to listen; 0 takes any free port.
+        log_level: what to write to standard error: ``debug``, ``info``, ``warning`` or ``error``.
+
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | str | os.PathLike[str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        log_level: str = "warning",
+    ) -> None:
+        listener = AMQPListenerConfig(bind=host, port=port)
+        self._config = _load(config)._replace(listeners=ListenersConfig(amqp=(listener,)))
+        self._log = Log(log_level)
+        self._app: Application | None = None
+
+    @classmethod
+    def in_thread(
+        cls,
+        config: Mapping[str, object] | str | os.PathLike[str] | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        log_level: str = "warning",
+    ) -> BrokerThread:
+        """A broker in a thread of its own, for programs without an event loop.
+
+        ::
+
+            with Broker.in_thread() as broker:
+                connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+
+        ``broker.node`` belongs to that thread: look at it only while no client is at work.
+        """
+        return BrokerThread(cls(config, host=host, port=port, log_level=log_level))
+
+    async def start(self) -> None:
+        """Accept connections in the running loop. Whoever calls this must call :meth:`stop`.
+
+        Raises:
+            ConfigProblems: what only the core could find wrong with the configuration.
+            StartError: the address cannot be had.
+
+        """
+        if self._app is not None:
+            raise RuntimeError("the broker has been started already")
+
+        self._app = await Application.start(self._config, self._log)
+
+    async def stop(self) -> None:
+        """Close every connection and stop accepting; harmless when it is not running."""
+        app, self._app = self._app, None
+        if app is not None:
+            await app.stop(STOP_WAIT_S)
+
+    async def __aenter__(self) -> Broker:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @property
+    def node(self) -> Node:
+        """The broker core, for tests that look inside."""
+        return self._running.node
+
+    @property
+    def host(self) -> str:
+        """The address it listens on."""
+        return self._running.addresses[0].host
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._running.addresses[0].port
+
+    @property
+    def url(self) -> str:
+        """``amqp://user:password@host:port/vhost`` of the first user that can log in so."""
+        vhost, user, password = _account(self._config)
+        credentials = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
+        path = "" if vhost == "/" else quote(vhost, safe="")
+        return f"amqp://{credentials}{format_address(self.host, self.port)}/{path}"
+
+    @property
+    def _running(self) -> Application:
+        if self._app is None:
+            raise RuntimeError("the broker is not running: use `async with Broker() as broker`")
+
+        return self._app
+
+
+class BrokerThread:
+    """Runs a :class:`Broker` in a thread of its own between ``__enter__`` and ``__exit__``."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._thread: threading.Thread | None = None
+        self._end: Callable[[], object] | None = None
+
+    def start(self) -> Broker:
+        """Start the thread and the broker; raises what :meth:`Broker.start` raises."""
+        if self._thread is not None:
+            raise RuntimeError("the broker has been started already")
+
+        started: Future[None] = Future()
+        # A daemon, so that a program that forgets to stop it can end all the same.
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run(started)), name="leveret", daemon=True
+        )
+        self._thread.start()
+        try:
+            started.result()
+        except BaseException:
+            self.stop()
+            raise
+
+        return self._broker
+
+    def stop(self) -> None:
+        """Stop the broker and end the thread; harmless when it has ended already."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+
+        if self._end is not None:
+            self._end()
+
+        thread.join()
+
+    def __enter__(self) -> Broker:
+        return self.start()
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    async def _run(self, started: Future[None]) -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        try:
+            await self._broker.start()
+        except BaseException as problem:
+            started.set_exception(problem)
+            return
+
+        self._end = partial(loop.call_soon_threadsafe, ended.set)
+        started.set_result(None)
+        await ended.wait()
+        await self._broker.stop()
+
+
+def _load(config: Mapping[str, object] | str | os.PathLike[str] | None) -> Config:
+    if config is None:
+        return DEFAULT_CONFIG
+
+    if isinstance(config, Mapping):
+        return config_from_dict(config)
+
+    return load_config(os.fspath(config))
+
+
+def _account(config: Config) -> tuple[str, str, str]:
+    """The virtual host, user and password of somebody who may enter."""
+    passwords = {
+        user.name: user.password.reveal() for user in config.users if user.password is not None
+    }
+    for vhost in config.vhosts:
+        for permission in vhost.permissions:
+            if permission.user in passwords:
+                return vhost.name, permission.user, passwords[permission.user]
+
+    return (config.vhosts[0].name if config.vhosts else "/"), "", ""
