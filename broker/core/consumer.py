@@ -1,0 +1,337 @@
+"""Consumers, and what one channel has been given: delivery tags, unacked deliveries, prefetch.
+
+A delivery is written as four pieces that exist already or are slices of what came in: a prefix that
+the consumer keeps (frame header, method, consumer tag, the upper seven bytes of the delivery tag),
+the tag's last byte, the tail that the address keeps, and the content as it was published.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from broker.core.message import Message, content_on_channel
+from broker.core.output import OUTPUT_TURN_BYTES_MAX, Output
+from broker.core.unacked import Unacked
+from broker.wire.tables import Arguments
+
+if TYPE_CHECKING:
+    from broker.core.queue.queue import Queue
+
+__all__ = ["UNLIMITED", "Consumer", "Deliveries"]
+
+UNLIMITED: Final = 1 << 60
+"""The credit of a consumer without a prefetch limit: more than it can ever use up."""
+
+OCTETS: Final = [bytes((value,)) for value in range(256)]
+NO_PREFIX: Final = -1
+
+
+class Deliveries:
+    """The sending half of a channel, as the core sees it.
+
+    Args:
+        output: the connection's output buffer.
+        channel_id: the channel number, 1 to 65535.
+
+    """
+
+    __slots__ = (
+        "channel",
+        "channel_high",
+        "channel_id",
+        "channel_low",
+        "consumer_unacked",
+        "getter",
+        "limited",
+        "next_tag",
+        "output",
+        "prefetch_limit",
+        "unacked",
+    )
+
+    def __init__(self, output: Output, channel_id: i64) -> None:
+        self.output = output
+        self.channel_id = channel_id
+        self.channel: bytes = int(channel_id).to_bytes(2, "big")
+        self.channel_high: i64 = channel_id >> 8
+        self.channel_low: i64 = channel_id & 255
+        self.next_tag: i64 = 1
+        self.unacked = Unacked()
+        # Unacked deliveries that count against the channel's limit: consumers' only (QS-03).
+        self.consumer_unacked: i64 = 0
+        self.prefetch_limit: i64 = 0
+        self.limited: list[Consumer] = []
+        self.getter: Consumer | None = None
+
+    def set_prefetch_limit(self, count: i64) -> None:
+        """basic.qos(global=true): a limit over all consumers of the channel; 0 removes it (QS-03)."""
+        self.prefetch_limit = count
+        self.wake_limited()
+
+    def wake_limited(self) -> None:
+        """Serve the consumers that the channel's limit held back, all their queues (QS-10)."""
+        if not self.limited or (0 < self.prefetch_limit <= self.consumer_unacked):
+            return
+
+        limited = self.limited
+        self.limited = []
+        for consumer in limited:
+            consumer.unpark()
+
+        for consumer in limited:
+            consumer.queue.pump()
+
+    def getter_for(self, queue: Queue) -> Consumer:
+        """Who a basic.get delivery belongs to: no prefetch limit binds it (QS-06)."""
+        getter = self.getter
+        if getter is None or getter.queue is not queue:
+            getter = Consumer(queue, self, "", is_getter=True)
+            self.getter = getter
+
+        return getter
+
+    def send_content(self, method: bytes, content: bytes) -> None:
+        """A method frame that carries content: basic.get-ok, basic.return."""
+        output = self.output
+        output.send_method(self.channel, method)
+        output.send(content_on_channel(content, self.channel, output.frame_payload_max))
+
+    def settle(self, messages: list[Message]) -> None:
+        """Acknowledge deliveries that were taken from ``unacked``; queues serve on with the credit."""
+        if len(messages) == 1:
+            queue = self._settle_one(messages[0])
+            if queue.ready_count:
+                queue.pump()
+        else:
+            queues: list[Queue] = []
+            last: Queue | None = None
+            for message in messages:
+                queue = self._settle_one(message)
+                if queue is not last:
+                    last = queue
+                    if queue not in queues:
+                        queues.append(queue)
+
+            for queue in queues:
+                if queue.ready_count:
+                    queue.pump()
+
+        if self.limited:
+            self.wake_limited()
+
+    def _settle_one(self, message: Message) -> Queue:
+        consumer = message.consumer
+        assert consumer is not None
+        message.consumer = None
+        self.release(consumer)
+        queue = consumer.queue
+        queue.settled(message)
+        return queue
+
+    def release(self, consumer: Consumer) -> None:
+        """Give back the credit of one delivery (QS-07)."""
+        if consumer.is_getter:
+            return
+
+        self.consumer_unacked -= 1
+        consumer.credit += 1
+        if not consumer.is_waiting:
+            consumer.wake()
+
+    def give_back(self, messages: list[Message]) -> None:
+        """Requeue deliveries that were taken from ``unacked``: each to its place (A-05)."""
+        by_queue: dict[Queue, list[Message]] = {}
+        for message in messages:
+            consumer = message.consumer
+            assert consumer is not None
+            message.consumer = None
+            self.release(consumer)
+            by_queue.setdefault(consumer.queue, []).append(message)
+
+        for queue, returned in by_queue.items():
+            queue.requeue(returned)
+
+        self.wake_limited()
+
+    def reject(self, messages: list[Message]) -> None:
+        """Discard deliveries that were taken from ``unacked``, by way of the queue's DLX (A-06)."""
+        queues: list[Queue] = []
+        for message in messages:
+            consumer = message.consumer
+            assert consumer is not None
+            message.consumer = None
+            self.release(consumer)
+            queue = consumer.queue
+            queue.rejected(message)
+            if queue not in queues:
+                queues.append(queue)
+
+        for queue in queues:
+            queue.pump()
+
+        self.wake_limited()
+
+
+class Consumer:
+    """One basic.consume, or (``is_getter``) the owner of a channel's basic.get deliveries.
+
+    Args:
+        queue: what it consumes.
+        deliveries: the channel's sending half.
+        tag: the consumer tag, unique on its channel (CO-02).
+        no_ack: deliveries are gone once written (CO-11).
+        exclusive: nobody else may consume (CO-07).
+        priority: x-priority, served highest first (CO-10).
+        prefetch: unacked deliveries it may hold; 0 is unlimited (QS-02).
+
+    """
+
+    __slots__ = (
+        "_prefix",
+        "_prefix_page",
+        "_prefix_size",
+        "_prefix_tail_size",
+        "arguments",
+        "credit",
+        "deliveries",
+        "exclusive",
+        "is_cancelled",
+        "is_getter",
+        "is_parked",
+        "is_waiting",
+        "no_ack",
+        "output",
+        "prefetch",
+        "priority",
+        "queue",
+        "tag",
+    )
+
+    def __init__(
+        self,
+        queue: Queue,
+        deliveries: Deliveries,
+        tag: str,
+        *,
+        no_ack: bool = False,
+        exclusive: bool = False,
+        priority: int = 0,
+        prefetch: int = 0,
+        arguments: Arguments | None = None,
+        is_getter: bool = False,
+    ) -> None:
+        self.queue = queue
+        self.deliveries = deliveries
+        self.output = deliveries.output
+        self.tag = tag
+        self.no_ack = no_ack
+        self.exclusive = exclusive
+        self.priority: i64 = priority
+        self.prefetch: i64 = prefetch
+        self.arguments: Arguments = arguments if arguments is not None else {}
+        self.credit: i64 = prefetch if prefetch and not no_ack else UNLIMITED
+        self.is_getter = is_getter
+        self.is_waiting = False
+        self.is_parked = False
+        self.is_cancelled = False
+        self._prefix = b""
+        self._prefix_size: i64 = 0
+        self._prefix_page: i64 = NO_PREFIX
+        self._prefix_tail_size: i64 = 0
+
+    def is_able(self) -> bool:
+        """Whether it can take a message now: credit, the channel's limit, room (CO-10, QS-04)."""
+        if self.credit <= 0 or self.is_cancelled:
+            return False
+
+        output = self.output
+        if output.size_bytes >= OUTPUT_TURN_BYTES_MAX or not output.has_room:
+            return False
+
+        limit: i64 = self.deliveries.prefetch_limit
+        return limit == 0 or self.deliveries.consumer_unacked < limit
+
+    def park(self) -> None:
+        """Leave the rotation; whoever lifts the reason wakes the consumer.
+
+        A settlement wakes one without credit. One without room, or over its channel's limit, is
+        kept in the list of those to be woken by that, once, and nothing else wakes it.
+
+        """
+        self.is_waiting = False
+        if self.is_cancelled:
+            return
+
+        output = self.output
+        deliveries = self.deliveries
+        if output.size_bytes >= OUTPUT_TURN_BYTES_MAX or not output.has_room:
+            self.is_parked = True
+            output.parked.append(self)
+        elif 0 < deliveries.prefetch_limit <= deliveries.consumer_unacked:
+            self.is_parked = True
+            deliveries.limited.append(self)
+
+    def unpark(self) -> None:
+        """The reason for which it was parked is gone."""
+        self.is_parked = False
+        self.wake()
+
+    def wake(self) -> None:
+        """Enter the rotation again, unless it stands there or something else keeps it out."""
+        if not self.is_waiting and not self.is_parked and not self.is_cancelled:
+            self.queue.admit(self)
+
+    def deliver(self, message: Message) -> None:
+        """Write a basic.deliver with its content; unless no-ack, the message is unacked then."""
+        deliveries = self.deliveries
+        tag: i64 = deliveries.next_tag
+        deliveries.next_tag = tag + 1
+        if not self.no_ack:
+            message.delivery_tag = tag
+            message.consumer = self
+            self.credit -= 1
+            deliveries.consumer_unacked += 1
+            deliveries.unacked.add(message)
+
+        address = message.address
+        tail_size: i64 = address.tail_size
+        if tag >> 8 != self._prefix_page or tail_size != self._prefix_tail_size:
+            self._prepare_prefix(tag, tail_size)
+
+        output = self.output
+        content = message.content
+        size: i64 = len(content)
+        if (
+            content[2] != deliveries.channel_low
+            or content[1] != deliveries.channel_high
+            or size > output.frame_payload_max
+        ):
+            content = content_on_channel(content, deliveries.channel, output.frame_payload_max)
+
+        pieces = output.pieces
+        pieces.append(self._prefix)
+        pieces.append(OCTETS[tag & 255])
+        pieces.append(address.tail_redelivered if message.redelivered else address.tail)
+        pieces.append(content)
+        output.size_bytes += self._prefix_size + tail_size + size
+        if not output.is_dirty:
+            output.mark_dirty()
+
+    def _prepare_prefix(self, tag: i64, tail_size: i64) -> None:
+        """The pieces in front of the tag's last byte: the same for the next deliveries too."""
+        raw = self.tag.encode("utf-8", "surrogateescape")
+        size = 4 + 1 + len(raw) + 8 + tail_size - 1
+        self._prefix = (
+            b"\x01"
+            + self.deliveries.channel
+            + int(size).to_bytes(4, "big")
+            + b"\x00\x3c\x00\x3c"
+            + bytes((len(raw),))
+            + raw
+            + int(tag >> 8).to_bytes(7, "big")
+        )
+        self._prefix_size = len(self._prefix) + 1
+        self._prefix_page = tag >> 8
+        self._prefix_tail_size = tail_size

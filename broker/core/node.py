@@ -1,0 +1,215 @@
+"""The broker without its sockets: virtual hosts, users, time, and who is connected.
+
+A node is driven from outside: ``advance`` says what time it is, connections are fed bytes,
+``run_deadlines`` does what has come due, and ``flush`` hands out what there is to write. Nothing
+in it waits.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Final
+
+from mypy_extensions import i64
+
+from broker.auth.mechanisms import Mechanism
+from broker.auth.users import User, UserStore
+from broker.clock import Clock
+from broker.core.actor import Actor
+from broker.core.confirms import ConfirmSet
+from broker.core.deadlines import Deadlines
+from broker.core.output import OutputSet
+from broker.core.settings import NodeSettings
+from broker.core.vhost import Log, VirtualHost
+from broker.limits import TIMERS_PER_TURN_MAX
+
+__all__ = ["ConnectionHandle", "Node"]
+
+ALARM_REASONS: Final = {"memory": "low on memory", "disk": "low on disk"}
+"""What connection.blocked says of each alarm (rule MA-03)."""
+
+SHUTDOWN_TEXT: Final = "broker forced connection closure with reason 'shutdown'"
+
+
+class ConnectionHandle(ABC):
+    """What a node asks of its connections."""
+
+    @abstractmethod
+    def force_close(self, explanation: str) -> None:
+        """Close with 320 CONNECTION_FORCED and this explanation (rules C-77, C-78)."""
+
+    @abstractmethod
+    def alarms_changed(self) -> None:
+        """The node's alarms are others than before (rules MA-02..MA-04)."""
+
+    @abstractmethod
+    def belongs_to(self, user: User | None, vhost: VirtualHost | None) -> bool:
+        """Whether the connection is of that user, or open on that virtual host."""
+
+
+class Node:
+    """One broker.
+
+    Args:
+        settings: identity and limits.
+        clock: read once for the start; afterwards time comes through `advance`.
+        users: who may log in.
+        mechanisms: the SASL mechanisms on offer, by name, in the order they are offered.
+        random_bytes: source of the names and secrets the broker makes up.
+        log: takes level, event and fields of what a person may want to know.
+
+    """
+
+    __slots__ = (
+        "_wall_offset_s",
+        "alarms",
+        "clock",
+        "confirms",
+        "connection_counts",
+        "connections",
+        "deadlines",
+        "log",
+        "mechanisms",
+        "outputs",
+        "random_bytes",
+        "settings",
+        "users",
+        "vhosts",
+    )
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        clock: Clock,
+        *,
+        users: UserStore,
+        mechanisms: dict[str, Mechanism],
+        random_bytes: Callable[[int], bytes],
+        log: Log,
+    ) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.users = users
+        self.mechanisms = mechanisms
+        self.random_bytes = random_bytes
+        self.log = log
+        now_s = clock.monotonic()
+        wall_offset_ms = int((clock.wall() - now_s) * 1000)
+        self.deadlines = Deadlines(int(now_s * 1000), wall_offset_ms)
+        self.outputs = OutputSet()
+        self.confirms = ConfirmSet()
+        self.vhosts: dict[str, VirtualHost] = {}
+        self.connections: dict[ConnectionHandle, None] = {}
+        # Open connections by user name, for the users' limits (rule C-55).
+        self.connection_counts: dict[str, int] = {}
+        self.alarms: dict[str, None] = {}
+
+    # -- driven from outside
+
+    def advance(self, now_s: float) -> None:
+        """Say what time it is, in seconds of the node's clock; call before feeding anything."""
+        self.deadlines.now_ms = int(now_s * 1000.0)
+
+    def next_deadline(self) -> float | None:
+        """When `run_deadlines` has something to do next, in seconds of the node's clock."""
+        due_ms: i64 = self.deadlines.next_due_ms()
+        return None if due_ms < 0 else due_ms / 1000.0
+
+    def run_deadlines(self) -> None:
+        """Do what has come due; afterwards you must call `flush`."""
+        self.deadlines.run(TIMERS_PER_TURN_MAX)
+
+    def flush(self) -> None:
+        """Write out what there is: confirms of the cycle first, then every dirty connection."""
+        self.confirms.flush()
+        self.outputs.flush()
+
+    def wants_turn(self) -> bool:
+        """Whether deliveries were cut short by a budget: call `resume` in the next turn."""
+        return bool(self.outputs.starved)
+
+    def resume(self) -> None:
+        """Go on with deliveries that were cut short; afterwards you must call `flush`."""
+        self.outputs.resume()
+
+    # -- virtual hosts and rights
+
+    def add_vhost(self, name: str) -> VirtualHost:
+        """Make a virtual host, or find it."""
+        vhost = self.vhosts.get(name)
+        if vhost is None:
+            vhost = VirtualHost(name, self.deadlines, self.random_bytes, self.log)
+            self.vhosts[name] = vhost
+
+        return vhost
+
+    def delete_vhost(self, name: str) -> bool:
+        """Delete a virtual host with all it holds; its connections are closed (rule PM-31)."""
+        vhost = self.vhosts.pop(name, None)
+        if vhost is None:
+            return False
+
+        self.users.forget_vhost(name)
+        for connection in list(self.connections):
+            if connection.belongs_to(None, vhost):
+                connection.force_close(f"vhost '{name}' is deleted")
+
+        for queue in list(vhost.queues.values()):
+            vhost.remove_queue(queue)
+
+        return True
+
+    def delete_user(self, name: str) -> bool:
+        """Delete a user; their connections are closed (rule PM-31)."""
+        user = self.users.users.get(name)
+        if user is None:
+            return False
+
+        self.users.delete_user(name)
+        for connection in list(self.connections):
+            if connection.belongs_to(user, None):
+                connection.force_close(f"user '{name}' is deleted")
+
+        self.rights_changed()
+        return True
+
+    def rights_changed(self) -> None:
+        """Users or permissions are others than before: remembered verdicts are stale (PM-11)."""
+        for vhost in self.vhosts.values():
+            vhost.topology_changed()
+
+    def own_actor(self, vhost: VirtualHost) -> Actor:
+        """The broker itself, for topology that comes from its configuration."""
+        return Actor(vhost.name, None, None)
+
+    # -- alarms and the end
+
+    def set_alarm(self, name: str, is_on: bool) -> None:
+        """Raise or clear an alarm (rules MA-01..MA-04).
+
+        Args:
+            name: ``memory`` or ``disk``.
+            is_on: whether it holds.
+
+        """
+        if (name in self.alarms) == is_on:
+            return
+
+        if is_on:
+            self.alarms[name] = None
+        else:
+            del self.alarms[name]
+
+        self.log("warning", "alarm.set" if is_on else "alarm.cleared", {"alarm": name})
+        for connection in list(self.connections):
+            connection.alarms_changed()
+
+    def alarm_reason(self) -> str:
+        """Why publishers are blocked, as connection.blocked says it; empty when they are not."""
+        return " & ".join([ALARM_REASONS.get(name, name) for name in self.alarms])
+
+    def shutdown(self) -> None:
+        """Say 320 to every connection (rules C-78, DU-07); afterwards you must call `flush`."""
+        for connection in list(self.connections):
+            connection.force_close(SHUTDOWN_TEXT)

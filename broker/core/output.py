@@ -1,0 +1,144 @@
+"""What waits to be written to one connection.
+
+The core appends pieces of bytes; once a read cycle they are joined and handed to the rim in one
+write. A connection whose turn is full, or whose socket does not take more, is not eligible for
+deliveries: its consumers are parked here and woken when there is room again (design §5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+if TYPE_CHECKING:
+    from broker.core.consumer import Consumer
+
+__all__ = ["OUTPUT_TURN_BYTES_MAX", "Output", "OutputSet"]
+
+OUTPUT_TURN_BYTES_MAX: Final = 262_144
+"""Bytes of deliveries for one connection in one turn of the loop; the rest waits for the next.
+
+A join of more than this costs more in memory traffic than the saved system calls bring, and other
+connections get their turn between two.
+"""
+
+
+class OutputSet:
+    """The outputs that have something to write, and those with consumers waiting for room."""
+
+    __slots__ = ("dirty", "starved")
+
+    def __init__(self) -> None:
+        self.dirty: list[Output] = []
+        self.starved: list[Output] = []
+
+    def flush(self) -> None:
+        """Write out every dirty output. Afterwards the starved ones may be resumed."""
+        while self.dirty:
+            dirty = self.dirty
+            self.dirty = []
+            for output in dirty:
+                output.flush()
+
+    def resume(self) -> None:
+        """Let the consumers that waited for room have deliveries again."""
+        starved = self.starved
+        self.starved = []
+        for output in starved:
+            output.wake_parked()
+
+
+class Output:
+    """The output buffer of one connection.
+
+    Args:
+        outputs: the node's set, in which this one enters itself when it becomes dirty.
+        write: takes the joined bytes; must not call back into the core.
+
+    """
+
+    __slots__ = (
+        "frame_payload_max",
+        "has_room",
+        "is_dirty",
+        "outputs",
+        "parked",
+        "pieces",
+        "size_bytes",
+        "total_bytes",
+        "write",
+    )
+
+    def __init__(self, outputs: OutputSet, write: Callable[[bytes], None]) -> None:
+        self.outputs = outputs
+        self.write = write
+        self.pieces: list[bytes] = []
+        self.size_bytes: i64 = 0
+        self.total_bytes: i64 = 0
+        self.frame_payload_max: i64 = 0
+        self.has_room = True
+        self.is_dirty = False
+        self.parked: list[Consumer] = []
+
+    def send(self, data: bytes) -> None:
+        """Append one whole frame, or several."""
+        self.pieces.append(data)
+        self.size_bytes += len(data)
+        if not self.is_dirty:
+            self.mark_dirty()
+
+    def send_method(self, channel: bytes, payload: bytes) -> None:
+        """Append a method frame: ``channel`` is the number as two bytes."""
+        size: i64 = len(payload)
+        self.send(b"\x01" + channel + int(size).to_bytes(4, "big") + payload + b"\xce")
+
+    def mark_dirty(self) -> None:
+        """Enter the set of outputs to be flushed at the end of the cycle."""
+        self.is_dirty = True
+        self.outputs.dirty.append(self)
+
+    def flush(self) -> None:
+        """Join the pieces and write them once."""
+        self.is_dirty = False
+        pieces = self.pieces
+        if not pieces:
+            return
+
+        self.pieces = []
+        self.total_bytes += self.size_bytes
+        self.size_bytes = 0
+        self.write(b"".join(pieces))
+        if self.parked and self.has_room:
+            self.outputs.starved.append(self)
+
+    def pause(self) -> None:
+        """The socket takes no more: stop delivering."""
+        self.has_room = False
+
+    def resume(self) -> None:
+        """The socket takes more again: the parked consumers are served in the next turn."""
+        self.has_room = True
+        if self.parked:
+            self.outputs.starved.append(self)
+
+    def wake_parked(self) -> None:
+        """Put the parked consumers back into their queues' rotation and serve them."""
+        if not self.has_room:
+            return
+
+        parked = self.parked
+        self.parked = []
+        for consumer in parked:
+            consumer.unpark()
+
+        for consumer in parked:
+            consumer.queue.pump()
+
+    def discard(self) -> None:
+        """The connection is gone: nothing is written any more, nobody is woken."""
+        self.pieces = []
+        self.size_bytes = 0
+        self.has_room = False
+        self.parked = []

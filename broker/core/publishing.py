@@ -1,0 +1,301 @@
+"""From a publish to its queues: checks, routing, returns, confirms (sections P, E.8, CF).
+
+A publisher remembers nothing of messages, only of addresses: a :class:`Route` holds what a publish
+method resolved to, rights included, for as long as the virtual host's generation stands.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from broker.core.actor import Actor
+from broker.core.confirms import Confirms
+from broker.core.consumer import Deliveries
+from broker.core.exchange.base import Exchange
+from broker.core.exchange_commands import exchange_named
+from broker.core.expiration import parse_expiration
+from broker.core.message import Address, Message, content_with_properties
+from broker.core.queue.queue import Queue
+from broker.core.transaction import Publication, Transaction
+from broker.core.vhost import VirtualHost
+from broker.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
+from broker.limits import MESSAGE_BYTES_MAX_HARD
+from broker.wire.hot import encode_return
+from broker.wire.properties import Properties, without_header
+
+__all__ = ["CARE_FLAGS", "Publisher", "Route"]
+
+NO_TTL: Final = -1
+
+CARE_FLAGS: Final = 0x2000 | 0x0200 | 0x0100 | 0x0010 | 0x0003
+"""Property flags of messages that need more than their address: headers, reply-to, expiration,
+user-id, and the two flag bits that mean nothing (rule F-18)."""
+
+
+class Route:
+    """What one publish method resolves to, while the generation it was made in stands."""
+
+    __slots__ = (
+        "address",
+        "depends_on_headers",
+        "exchange",
+        "generation",
+        "immediate",
+        "mandatory",
+        "queue",
+        "queues",
+        "topic_refusal",
+    )
+
+    def __init__(self, address: Address, mandatory: bool, immediate: bool) -> None:
+        self.address = address
+        self.mandatory = mandatory
+        self.immediate = immediate
+        self.generation: i64 = 0
+        self.exchange: Exchange | None = None
+        self.queues: list[Queue] = []
+        # The one queue it reaches, whatever the headers; None when there are others or none.
+        self.queue: Queue | None = None
+        self.depends_on_headers = False
+        self.topic_refusal: AccessRefused | None = None
+
+
+class Publisher:
+    """Publishes on behalf of one channel.
+
+    Args:
+        vhost: where to.
+        actor: on whose behalf.
+        deliveries: the channel's sending half, for returns.
+        body_bytes_max: largest body accepted (rule P-02).
+
+    Attributes:
+        confirms: set when the channel is in confirm mode.
+        transaction: set when the channel is in tx mode.
+
+    """
+
+    __slots__ = (
+        "_actor",
+        "_body_bytes_max",
+        "_deliveries",
+        "_vhost",
+        "confirms",
+        "publish_count",
+        "return_count",
+        "transaction",
+    )
+
+    def __init__(
+        self, vhost: VirtualHost, actor: Actor, deliveries: Deliveries, body_bytes_max: i64
+    ) -> None:
+        self._vhost = vhost
+        self._actor = actor
+        self._deliveries = deliveries
+        self._body_bytes_max: i64 = body_bytes_max
+        self.confirms: Confirms | None = None
+        self.transaction: Transaction | None = None
+        self.publish_count: i64 = 0
+        self.return_count: i64 = 0
+
+    def resolve(self, route: Route, body_size: i64) -> None:
+        """Check a route and find its queues, for the generation of now.
+
+        Raises:
+            AMQPError: rules P-01 to P-05, in their order.
+
+        """
+        if route.immediate:
+            raise NotImplementedByBroker("immediate=true")
+
+        self.check_size(body_size)
+        vhost = self._vhost
+        address = route.address
+        self._actor.check("write", "exchange", address.exchange)
+        exchange = exchange_named(vhost, address.exchange)
+        if exchange.internal:
+            raise AccessRefused(
+                f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'"
+            )
+
+        route.topic_refusal = self._topic_refusal(exchange, address.routing_key)
+        queues, depends_on_headers = vhost.route_queues(exchange, [address.routing_key], None)
+        route.exchange = exchange
+        route.depends_on_headers = depends_on_headers
+        route.queues = queues
+        is_single = len(queues) == 1 and not depends_on_headers and route.topic_refusal is None
+        route.queue = queues[0] if is_single else None
+        route.generation = vhost.generation
+
+    def _topic_refusal(self, exchange: Exchange, routing_key: str) -> AccessRefused | None:
+        """The error that rule P-09 has for this key, if any; it comes after other checks."""
+        if exchange.type == "topic":
+            try:
+                self._actor.check_topic("write", exchange.name, routing_key)
+            except AccessRefused as refusal:
+                return refusal
+
+        return None
+
+    def check_size(self, body_size: i64) -> None:
+        """Rule P-02.
+
+        Raises:
+            PreconditionFailed: the body is too large.
+
+        """
+        if body_size > MESSAGE_BYTES_MAX_HARD:
+            raise PreconditionFailed(
+                f"message size {body_size} is larger than max size {MESSAGE_BYTES_MAX_HARD}"
+            )
+
+        if body_size > self._body_bytes_max:
+            raise PreconditionFailed(
+                f"message size {body_size} is larger than configured max size "
+                f"{self._body_bytes_max}"
+            )
+
+    def publish(
+        self, route: Route, properties: Properties, content: bytes, body_size: i64
+    ) -> None:
+        """Publish one message: to its queues, or back to the publisher.
+
+        Args:
+            route: of this publisher's making; resolved anew when it is stale.
+            properties: parsed from the content's header.
+            content: header frame and body frames, as they came.
+            body_size: bytes of the body.
+
+        Raises:
+            AMQPError: rules P-01 to P-10; nothing has happened then.
+
+        """
+        if route.generation != self._vhost.generation:
+            self.resolve(route, body_size)
+        elif body_size > self._body_bytes_max:
+            self.check_size(body_size)
+
+        queue = route.queue
+        if queue is None or properties.flags & CARE_FLAGS or self.transaction is not None:
+            self._publish_with_care(route, properties, content, body_size)
+            return
+
+        exchange = route.exchange
+        assert exchange is not None
+        exchange.publish_in += 1
+        exchange.publish_out += 1
+        self.publish_count += 1
+        message = Message(
+            route.address, content, body_size, properties.is_persistent, properties.priority
+        )
+        is_accepted = queue.enqueue(message, NO_TTL)
+        confirms = self.confirms
+        if confirms is not None:
+            if is_accepted:
+                confirms.accept()
+            else:
+                confirms.refuse()
+
+    def _publish_with_care(
+        self, route: Route, properties: Properties, content: bytes, body_size: i64
+    ) -> None:
+        """Everything but the plain message to one queue; the order of checks is that of P.1."""
+        ttl_ms: i64 = NO_TTL
+        if properties.expiration is not None:
+            ttl_ms = parse_expiration(properties.expiration)
+
+        address = route.address
+        queues = route.queues
+        exchange = route.exchange
+        assert exchange is not None
+        if properties.has_cc or properties.has_bcc:
+            address = Address(
+                address.exchange, address.routing_key, properties.cc_keys(), properties.bcc_keys()
+            )
+
+        self._check_topics(route, exchange, address)
+        self._check_user_id(properties)
+        if properties.has_bcc:
+            content = content_with_properties(content, without_header(properties.raw, "BCC"))
+        elif properties.is_cleaned:
+            content = content_with_properties(content, properties.raw)
+
+        if route.depends_on_headers or address is not route.address:
+            queues = self._queues_by_headers(exchange, address, properties)
+
+        self.publish_count += 1
+        exchange.publish_in += 1
+        exchange.publish_out += len(queues)
+        message = Message(
+            address, content, body_size, properties.is_persistent, properties.priority
+        )
+        is_returned = not queues and route.mandatory
+        transaction = self.transaction
+        if transaction is not None:
+            transaction.add_publication(Publication(message, queues, ttl_ms, is_returned))
+        else:
+            self._emit(message, queues, ttl_ms, is_returned)
+
+    def _check_topics(self, route: Route, exchange: Exchange, address: Address) -> None:
+        """Rule P-09: every key must be allowed, the main one first."""
+        if route.topic_refusal is not None:
+            raise route.topic_refusal
+
+        if address is not route.address and exchange.type == "topic":
+            for key in [*(address.cc_keys or []), *(address.bcc_keys or [])]:
+                self._actor.check_topic("write", exchange.name, key)
+
+    def _check_user_id(self, properties: Properties) -> None:
+        """Rule P-10."""
+        claimed = properties.user_id
+        user = self._actor.user
+        if claimed is None or user is None or claimed == user.name or user.is_impersonator:
+            return
+
+        raise PreconditionFailed(
+            f"user_id property set to '{claimed}' but authenticated user was '{user.name}'"
+        )
+
+    def _queues_by_headers(
+        self, exchange: Exchange, address: Address, properties: Properties
+    ) -> list[Queue]:
+        keys = [address.routing_key, *(address.cc_keys or []), *(address.bcc_keys or [])]
+        headers = properties.headers() if self._vhost.header_exchange_count else None
+        queues, _ = self._vhost.route_queues(exchange, keys, headers)
+        return queues
+
+    def _emit(
+        self, message: Message, queues: list[Queue], ttl_ms: i64, is_returned: bool
+    ) -> bool:
+        """Put a message into its queues, answer its publisher; False when a queue refused it."""
+        if is_returned:
+            self.return_count += 1
+            self._deliveries.send_content(encode_return(message.address.wire), message.content)
+
+        is_accepted = True
+        last = len(queues) - 1
+        for place, queue in enumerate(queues):
+            # Every queue has a message of its own; the content is one and the same.
+            copy = message if place == last else message.copy()
+            if not queue.enqueue(copy, ttl_ms):
+                is_accepted = False
+
+        confirms = self.confirms
+        if confirms is not None:
+            if is_accepted:
+                confirms.accept()
+            else:
+                confirms.refuse()
+
+        return is_accepted
+
+    def commit(self, publications: list[Publication]) -> bool:
+        """Let the publishes of a transaction happen; False when a queue refused one (TX-05)."""
+        is_accepted = True
+        for one in publications:
+            if not self._emit(one.message, one.queues, one.ttl_ms, one.is_returned):
+                is_accepted = False
+
+        return is_accepted

@@ -1,0 +1,467 @@
+"""The classic queue: ready messages, consumers, limits and lifetimes (rules Q, CO, TTL, A).
+
+Everything happens in the call that causes it: a publish reaches a waiting consumer, a settlement
+frees credit that the next message uses, a message over the limit is dropped, all before the call
+returns. Invariant between calls: no message is ready while a consumer is able to take one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from mypy_extensions import i64
+
+from broker.core.binding import Destination
+from broker.core.consumer import Consumer
+from broker.core.dispatch import Rotation
+from broker.core.message import NO_DEADLINE, Message
+from broker.core.queue.arguments import QueueSettings
+from broker.core.queue.ready import PriorityReady, Ready
+from broker.errors import AccessRefused
+from broker.wire.tables import Arguments
+
+if TYPE_CHECKING:
+    from broker.core.deadlines import Timer
+    from broker.core.vhost import VirtualHost
+
+__all__ = ["NO_TTL", "Queue"]
+
+NO_TTL: Final = -1
+"""The time to live of a message that has none, in place of milliseconds."""
+
+NO_LIMIT: Final = 1 << 62
+
+
+class Queue(Destination):
+    """A classic queue.
+
+    Args:
+        vhost: the virtual host it lives in.
+        name: its name, unique there.
+        durable: as declared; an exclusive queue is never durable (rule Q-07).
+        exclusive_owner: the connection it belongs to and dies with, or None.
+        auto_delete: it goes with its last consumer (rule Q-60).
+        arguments: as declared, kept for equivalence and for listings.
+        settings: what the arguments say.
+
+    """
+
+    __slots__ = (
+        "_expires_timer",
+        "_head_timer",
+        "_is_guarded",
+        "_last_used_ms",
+        "_refuses",
+        "ack_count",
+        "active_consumer",
+        "argument_settings",
+        "arguments",
+        "auto_delete",
+        "consumers",
+        "deliver_count",
+        "deliver_no_ack_count",
+        "exclusive_owner",
+        "get_count",
+        "get_no_ack_count",
+        "has_deadlines",
+        "is_deleted",
+        "next_position",
+        "policy_definition",
+        "publish_count",
+        "ready",
+        "ready_bytes",
+        "ready_count",
+        "redeliver_count",
+        "rotation",
+        "settings",
+        "type",
+        "unacked_count",
+        "vhost",
+    )
+
+    def __init__(
+        self,
+        vhost: VirtualHost,
+        name: str,
+        *,
+        durable: bool,
+        exclusive_owner: object | None,
+        auto_delete: bool,
+        arguments: Arguments,
+        settings: QueueSettings,
+    ) -> None:
+        super().__init__(name, True, durable)
+        self.vhost = vhost
+        self.type = "classic"
+        self.exclusive_owner = exclusive_owner
+        self.auto_delete = auto_delete
+        self.arguments = arguments
+        self.argument_settings = settings
+        self.settings = settings
+        self.policy_definition: dict[str, object] = {}
+        priorities = settings.priority_max
+        self.ready: Ready = PriorityReady(priorities) if priorities else Ready()
+        self.ready_count: i64 = 0
+        self.ready_bytes: i64 = 0
+        self.unacked_count: i64 = 0
+        self.next_position: i64 = 1
+        self.has_deadlines = False
+        self.is_deleted = False
+        self.consumers: dict[Consumer, None] = {}
+        self.active_consumer: Consumer | None = None
+        self.rotation = Rotation()
+        self._head_timer: Timer | None = None
+        self._expires_timer: Timer | None = None
+        self._last_used_ms: i64 = vhost.deadlines.now_ms
+        self._is_guarded = False
+        self._refuses = False
+        self.publish_count: i64 = 0
+        self.deliver_count: i64 = 0
+        self.deliver_no_ack_count: i64 = 0
+        self.get_count: i64 = 0
+        self.get_no_ack_count: i64 = 0
+        self.ack_count: i64 = 0
+        self.redeliver_count: i64 = 0
+        self.apply_settings(settings)
+
+    def apply_settings(self, settings: QueueSettings) -> None:
+        """Take on the settings of arguments and policies, effective at once (rules PO-11, Q-86)."""
+        self.settings = settings
+        self._is_guarded = (
+            settings.message_ttl_ms is not None
+            or settings.length_max is not None
+            or settings.length_bytes_max is not None
+        )
+        self._refuses = settings.overflow in ("reject-publish", "reject-publish-dlx")
+        if not self._refuses and self.ready_count:
+            self._drop_over_limit()
+
+        self._arm_expires()
+
+    # -- taking messages in
+
+    def enqueue(self, message: Message, ttl_ms: i64) -> bool:
+        """Take a message: to a waiting consumer, or to the tail. False: refused (rule Q-83).
+
+        Args:
+            message: belongs to this queue from now on.
+            ttl_ms: from the message's own expiration, or NO_TTL.
+
+        """
+        if self._is_guarded or ttl_ms >= 0:
+            return self._enqueue_guarded(message, ttl_ms)
+
+        message.position = self.next_position
+        self.next_position += 1
+        self.publish_count += 1
+        if self.ready_count == 0:
+            consumer = self.rotation.next_able()
+            if consumer is not None:
+                self._hand_over(consumer, message)
+                return True
+
+        self.ready.append(message)
+        self.ready_count += 1
+        self.ready_bytes += message.body_size
+        return True
+
+    def _enqueue_guarded(self, message: Message, ttl_ms: i64) -> bool:
+        settings = self.settings
+        if self._refuses and self._would_overflow(message):
+            if settings.overflow == "reject-publish-dlx":
+                self.vhost.dead_letters.dead_letter(self, message, "maxlen")
+
+            return False
+
+        queue_ttl_ms = settings.message_ttl_ms
+        if queue_ttl_ms is not None and (ttl_ms < 0 or queue_ttl_ms < ttl_ms):
+            ttl_ms = queue_ttl_ms
+
+        if ttl_ms >= 0:
+            message.deadline_ms = self.vhost.deadlines.now_ms + ttl_ms
+            self.has_deadlines = True
+
+        message.position = self.next_position
+        self.next_position += 1
+        self.publish_count += 1
+        if self.ready_count == 0:
+            # Rules CO-17, TTL-04, Q-81: a waiting consumer gets it whatever its TTL or the limit.
+            consumer = self.rotation.next_able()
+            if consumer is not None:
+                self._hand_over(consumer, message)
+                return True
+
+        self.ready.append(message)
+        self.ready_count += 1
+        self.ready_bytes += message.body_size
+        if self.has_deadlines:
+            self.expire_head()
+
+        self._drop_over_limit()
+        return True
+
+    def _would_overflow(self, message: Message) -> bool:
+        settings = self.settings
+        length_max = settings.length_max
+        if length_max is not None and self.ready_count + 1 > length_max:
+            return True
+
+        bytes_max = settings.length_bytes_max
+        return bytes_max is not None and self.ready_bytes + message.body_size > bytes_max
+
+    def _drop_over_limit(self) -> None:
+        """Drop from the head until within the limits (rules Q-80, Q-82)."""
+        settings = self.settings
+        length_max: i64 = NO_LIMIT if settings.length_max is None else settings.length_max
+        bytes_max: i64 = NO_LIMIT
+        if settings.length_bytes_max is not None:
+            bytes_max = settings.length_bytes_max
+
+        while self.ready_count > length_max or self.ready_bytes > bytes_max:
+            message = self._pop_ready()
+            if message is None:
+                return
+
+            self.vhost.dead_letters.dead_letter(self, message, "maxlen")
+
+    # -- handing messages out
+
+    def pump(self) -> None:
+        """Serve ready messages to the consumers that are able to take them."""
+        if self.has_deadlines:
+            self.expire_head()
+
+        while self.ready_count:
+            consumer = self.rotation.next_able()
+            if consumer is None:
+                return
+
+            message = self._pop_ready()
+            if message is None:
+                return
+
+            self._hand_over(consumer, message)
+            if self.has_deadlines:
+                self.expire_head()
+
+    def _hand_over(self, consumer: Consumer, message: Message) -> None:
+        if message.redelivered:
+            self.redeliver_count += 1
+
+        if consumer.no_ack:
+            self.deliver_no_ack_count += 1
+        else:
+            self.deliver_count += 1
+            self.unacked_count += 1
+
+        consumer.deliver(message)
+
+    def take(self, no_ack: bool) -> Message | None:
+        """Take the head for a basic.get (rules G-02, TTL-05); unless no-ack it is unacked then."""
+        self.touch()
+        if self.has_deadlines:
+            self.expire_head()
+
+        message = self._pop_ready()
+        if message is None:
+            return None
+
+        if message.redelivered:
+            self.redeliver_count += 1
+
+        if no_ack:
+            self.get_no_ack_count += 1
+        else:
+            self.get_count += 1
+            self.unacked_count += 1
+
+        return message
+
+    def _pop_ready(self) -> Message | None:
+        message = self.ready.pop()
+        if message is not None:
+            self.ready_count -= 1
+            self.ready_bytes -= message.body_size
+
+        return message
+
+    # -- settlement
+
+    def settled(self, message: Message) -> None:
+        """An unacked message was acknowledged: it is gone."""
+        self.unacked_count -= 1
+        self.ack_count += 1
+
+    def rejected(self, message: Message) -> None:
+        """An unacked message was refused for good: to the DLX, or gone (rule A-06)."""
+        self.unacked_count -= 1
+        if not self.is_deleted:
+            self.vhost.dead_letters.dead_letter(self, message, "rejected")
+
+    def requeue(self, messages: list[Message]) -> None:
+        """Unacked messages return to their places (rules A-05, Q-82, TTL-07)."""
+        self.unacked_count -= len(messages)
+        if self.is_deleted:
+            # Rule Q-53: what was outstanding when the queue was deleted is gone.
+            return
+
+        for message in messages:
+            message.redelivered = True
+            self.ready.put_back(message)
+            self.ready_count += 1
+            self.ready_bytes += message.body_size
+
+        if self.has_deadlines:
+            self.expire_head()
+
+        self._drop_over_limit()
+        self.pump()
+
+    def purge(self) -> int:
+        """Drop all ready messages, without dead-lettering; returns how many (rules Q-54, Q-55)."""
+        count = int(self.ready_count)
+        self.ready.clear()
+        self.ready_count = 0
+        self.ready_bytes = 0
+        return count
+
+    # -- consumers
+
+    def add_consumer(self, consumer: Consumer) -> None:
+        """Start serving a consumer; call `pump` when its consume-ok is written (rule CO-05).
+
+        Raises:
+            AccessRefused: exclusive use is asked for or held (rule CO-07).
+
+        """
+        single = self.settings.single_active_consumer
+        if (
+            (consumer.exclusive and (self.consumers or single))
+            or (self.consumers and next(iter(self.consumers)).exclusive)
+        ):
+            text = f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"
+            raise AccessRefused(text)
+
+        self.consumers[consumer] = None
+        self.rotation.register(consumer)
+        if single and self.active_consumer is None:
+            self.active_consumer = consumer
+
+        self.admit(consumer)
+        self._disarm_expires()
+
+    def admit(self, consumer: Consumer) -> None:
+        """Let a consumer into the rotation, where it is entitled to it (rules CO-30, CO-32)."""
+        active = self.active_consumer
+        if active is None or active is consumer:
+            self.rotation.add(consumer)
+
+    def remove_consumer(self, consumer: Consumer) -> None:
+        """Stop serving a consumer; its unacked messages stay unacked (rule CO-12).
+
+        An auto-delete queue goes with the last one (rule Q-60).
+
+        """
+        if consumer not in self.consumers:
+            return
+
+        del self.consumers[consumer]
+        consumer.is_cancelled = True
+        self.rotation.unregister(consumer)
+        if self.active_consumer is consumer:
+            self.active_consumer = self._successor()
+            if self.active_consumer is not None:
+                self.active_consumer.wake()
+                self.pump()
+
+        if not self.consumers:
+            if self.auto_delete:
+                self.vhost.remove_queue(self)
+            else:
+                self.touch()
+
+    def _successor(self) -> Consumer | None:
+        """The next single active consumer: highest priority, then first come (rule CO-30)."""
+        best: Consumer | None = None
+        for consumer in self.consumers:
+            if best is None or consumer.priority > best.priority:
+                best = consumer
+
+        return best
+
+    # -- time
+
+    def expire_head(self) -> None:
+        """Dead-letter the head while its time is over, then wait for the next (rules TTL-02, 03)."""
+        now: i64 = self.vhost.deadlines.now_ms
+        while True:
+            head = self.ready.head()
+            if head is None or head.deadline_ms == NO_DEADLINE:
+                return
+
+            if head.deadline_ms > now:
+                self._arm_head(head.deadline_ms)
+                return
+
+            expired = self._pop_ready()
+            if expired is not None:
+                self.vhost.dead_letters.dead_letter(self, expired, "expired")
+
+    def _arm_head(self, due_ms: i64) -> None:
+        timer = self._head_timer
+        if timer is not None:
+            if timer.action is not None and timer.due_ms <= due_ms:
+                # It comes early enough; when it does, the head of then is looked at.
+                return
+
+            self.vhost.deadlines.cancel(timer)
+
+        self._head_timer = self.vhost.deadlines.schedule(due_ms, self.expire_head)
+
+    def touch(self) -> None:
+        """The queue was used: x-expires counts from now (rule Q-70)."""
+        self._last_used_ms = self.vhost.deadlines.now_ms
+        if self._expires_timer is None:
+            self._arm_expires()
+
+    def _disarm_expires(self) -> None:
+        timer = self._expires_timer
+        if timer is not None:
+            self.vhost.deadlines.cancel(timer)
+            self._expires_timer = None
+
+    def _arm_expires(self) -> None:
+        """Wait for the end of an unused queue; while it has consumers it is used."""
+        self._disarm_expires()
+        expires_ms = self.settings.expires_ms
+        if expires_ms is not None and not self.consumers and not self.is_deleted:
+            due_ms: i64 = self._last_used_ms + expires_ms
+            self._expires_timer = self.vhost.deadlines.schedule(due_ms, self._check_expires)
+
+    def _check_expires(self) -> None:
+        self._expires_timer = None
+        expires_ms = self.settings.expires_ms
+        if expires_ms is None or self.consumers or self.is_deleted:
+            return
+
+        if self._last_used_ms + expires_ms > self.vhost.deadlines.now_ms:
+            self._arm_expires()
+        else:
+            self.vhost.remove_queue(self)
+
+    def discard(self) -> list[Consumer]:
+        """The queue is being deleted: forget all messages, return the consumers to be told."""
+        self.is_deleted = True
+        self.purge()
+        self._disarm_expires()
+        timer = self._head_timer
+        if timer is not None:
+            self.vhost.deadlines.cancel(timer)
+            self._head_timer = None
+
+        orphans = list(self.consumers)
+        self.consumers.clear()
+        for consumer in orphans:
+            consumer.is_cancelled = True
+
+        return orphans

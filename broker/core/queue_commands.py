@@ -1,0 +1,198 @@
+"""Declaring, deleting and purging: the commands about queues (sections Q.1 to Q.6).
+
+As with exchanges: all checks first, in the order that decides which error is reported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.actor import Actor
+from broker.core.equivalence import QueueTraits, check_queue_equivalence
+from broker.core.erlterm import resource_text
+from broker.core.queue.arguments import (
+    check_queue_properties,
+    check_server_named,
+    dead_letter_exchange_of,
+    requested_queue_type,
+    validate_arguments,
+)
+from broker.core.queue.queue import Queue
+from broker.errors import AccessRefused, NotFound, PreconditionFailed
+from broker.wire.tables import Arguments
+
+if TYPE_CHECKING:
+    from broker.core.vhost import VirtualHost
+
+__all__ = [
+    "QueueRequest",
+    "check_queue",
+    "declare_queue",
+    "delete_queue",
+    "purge_queue",
+    "queue_named",
+]
+
+
+class QueueRequest(NamedTuple):
+    """What queue.declare asks for; an empty name lets the broker choose one (rule Q-01)."""
+
+    name: str
+    durable: bool
+    exclusive: bool
+    auto_delete: bool
+    arguments: Arguments
+
+
+def queue_named(vhost: VirtualHost, name: str) -> Queue:
+    """Find a queue.
+
+    Raises:
+        NotFound: rule Q-40.
+
+    """
+    queue = vhost.queues.get(name)
+    if queue is None:
+        raise NotFound(f"no {resource_text('queue', name, vhost.name)}")
+
+    return queue
+
+
+def check_queue(vhost: VirtualHost, actor: Actor, name: str) -> Queue:
+    """queue.declare(passive): the queue is there, and not locked (rules Q-34, Q-40, Q-41).
+
+    Raises:
+        AccessRefused: no right to it.
+        NotFound: it is not there.
+        ResourceLocked: it is another connection's own.
+
+    """
+    actor.check_any("queue", name)
+    queue = queue_named(vhost, name)
+    actor.check_unlocked(queue)
+    queue.touch()
+    return queue
+
+
+def declare_queue(vhost: VirtualHost, actor: Actor, request: QueueRequest) -> Queue:
+    """queue.declare: make a queue, or find the equal one that is there (section Q.1).
+
+    Raises:
+        AccessRefused: reserved name, or no right.
+        ResourceLocked: another connection's queue, or exclusive where it was not (rule Q-31).
+        PreconditionFailed: bad arguments, an unequal queue of that name, or a limit.
+
+    """
+    queue_type = requested_queue_type(request.arguments)
+    name = request.name
+    if name == "":
+        check_server_named(queue_type)
+        name = vhost.generate_queue_name()
+    elif name.startswith("amq."):
+        raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
+
+    actor.check("configure", "queue", name)
+    existing = vhost.queues.get(name)
+    if existing is not None:
+        _check_same(vhost, actor, existing, request)
+        existing.touch()
+        return existing
+
+    return _create(vhost, actor, name, request)
+
+
+def _check_same(vhost: VirtualHost, actor: Actor, queue: Queue, request: QueueRequest) -> None:
+    """Rules Q-10 and Q-31: ownership strictly, then flags, then arguments."""
+    owner = queue.exclusive_owner
+    if (owner is not None) != request.exclusive or (
+        owner is not None and owner is not actor.connection
+    ):
+        raise actor.locked(queue.name)
+
+    durable = request.durable and not request.exclusive
+    current = QueueTraits(queue.durable, queue.auto_delete, queue.arguments, queue.type)
+    received = QueueTraits(durable, request.auto_delete, request.arguments, queue.type)
+    check_queue_equivalence(queue.name, vhost.name, current, received)
+
+
+def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) -> Queue:
+    arguments = request.arguments
+    dead_letter_exchange = dead_letter_exchange_of(name, vhost.name, arguments)
+    if dead_letter_exchange is not None:
+        # Rule Q-29c: dead letters leave this queue and enter that exchange.
+        actor.check("read", "queue", name)
+        actor.check("write", "exchange", dead_letter_exchange)
+
+    queue_type = requested_queue_type(arguments)
+    settings = validate_arguments(queue_type, name, vhost.name, arguments)
+    limit = vhost.queues_max
+    if limit is not None and len(vhost.queues) >= limit:
+        raise PreconditionFailed(
+            f"cannot declare queue '{name}': queue limit in vhost '{vhost.name}' ({limit}) "
+            "is reached"
+        )
+
+    durable = request.durable and not request.exclusive
+    check_queue_properties(
+        queue_type,
+        name,
+        vhost.name,
+        auto_delete=request.auto_delete,
+        exclusive=request.exclusive,
+        durable=durable,
+    )
+    queue = Queue(
+        vhost,
+        name,
+        durable=durable,
+        exclusive_owner=actor.connection if request.exclusive else None,
+        auto_delete=request.auto_delete,
+        arguments=arguments,
+        settings=settings,
+    )
+    vhost.add_queue(queue)
+    return queue
+
+
+def delete_queue(
+    vhost: VirtualHost, actor: Actor, name: str, *, if_unused: bool, if_empty: bool
+) -> int:
+    """queue.delete; returns the number of ready messages that went with it (rules Q-50, Q-51).
+
+    Raises:
+        AccessRefused: no right to it.
+        ResourceLocked: it is another connection's own.
+        PreconditionFailed: it is in use or not empty, and that was to be respected.
+
+    """
+    actor.check("configure", "queue", name)
+    queue = vhost.queues.get(name)
+    if queue is None:
+        return 0
+
+    actor.check_unlocked(queue)
+    resource = resource_text("queue", name, vhost.name)
+    if if_empty and queue.ready_count:
+        raise PreconditionFailed(f"{resource} not empty")
+
+    if if_unused and queue.consumers:
+        raise PreconditionFailed(f"{resource} in use")
+
+    count = int(queue.ready_count)
+    vhost.remove_queue(queue)
+    return count
+
+
+def purge_queue(vhost: VirtualHost, actor: Actor, name: str) -> int:
+    """queue.purge; returns how many ready messages were dropped (rule Q-55).
+
+    Raises:
+        AccessRefused: no right to it.
+        NotFound: it is not there.
+        ResourceLocked: it is another connection's own.
+
+    """
+    actor.check("read", "queue", name)
+    queue = queue_named(vhost, name)
+    actor.check_unlocked(queue)
+    return queue.purge()

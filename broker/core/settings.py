@@ -1,0 +1,70 @@
+"""What a node is told about itself: identity, limits, timeouts. Fixed while it runs."""
+
+from __future__ import annotations
+
+from broker.limits import (
+    CONSUMERS_PER_CHANNEL_MAX,
+    FRAME_BYTES_MAX_DEFAULT,
+    MESSAGE_BYTES_MAX_DEFAULT,
+)
+
+__all__ = ["COMPATIBLE_VERSION", "NodeSettings"]
+
+COMPATIBLE_VERSION = "4.2.0"
+"""The release of RabbitMQ whose behaviour clients may count on; some gate on it (rule C-16)."""
+
+
+class NodeSettings:
+    """Settings of a node, with RabbitMQ's defaults.
+
+    Attributes:
+        node_name: what the node calls itself in texts and to clients (cluster_name).
+        product: what connection.start names; some programs insist on ``RabbitMQ``.
+        channel_max: offered in connection.tune; 0 is no limit (rule C-40).
+        frame_max: bytes, offered in connection.tune; 0 is no limit (rule C-40).
+        heartbeat_s: offered in connection.tune; 0 is none (rule C-40).
+        message_bytes_max: largest body accepted (rule P-02).
+        connections_max: connections of the node; None is no limit (rule C-56).
+        consumers_per_channel_max: rule CO-04.
+        handshake_timeout_ms: from accept until the virtual host is open (rule C-07).
+        consumer_timeout_ms: longest time a delivery may stay unacked; 0 is no limit (rule MA-10).
+
+    """
+
+    __slots__ = (
+        "channel_max",
+        "connections_max",
+        "consumer_timeout_ms",
+        "consumers_per_channel_max",
+        "frame_max",
+        "handshake_timeout_ms",
+        "heartbeat_s",
+        "message_bytes_max",
+        "node_name",
+        "product",
+    )
+
+    def __init__(
+        self,
+        *,
+        node_name: str = "leveret@localhost",
+        product: str = "Leveret",
+        channel_max: int = 2047,
+        frame_max: int = FRAME_BYTES_MAX_DEFAULT,
+        heartbeat_s: int = 60,
+        message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
+        connections_max: int | None = None,
+        consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX,
+        handshake_timeout_ms: int = 10_000,
+        consumer_timeout_ms: int = 1_800_000,
+    ) -> None:
+        self.node_name = node_name
+        self.product = product
+        self.channel_max = channel_max
+        self.frame_max = frame_max
+        self.heartbeat_s = heartbeat_s
+        self.message_bytes_max = message_bytes_max
+        self.connections_max = connections_max
+        self.consumers_per_channel_max = consumers_per_channel_max
+        self.handshake_timeout_ms = handshake_timeout_ms
+        self.consumer_timeout_ms = consumer_timeout_ms

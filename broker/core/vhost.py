@@ -1,0 +1,218 @@
+"""A virtual host: its exchanges, queues, bindings and policies, and the way of a message through.
+
+Nothing here reaches into another virtual host. The commands that people and programs give stand in
+:mod:`broker.core.exchange_commands` and :mod:`broker.core.queue_commands`; here is what they change.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+
+from mypy_extensions import i64
+
+from broker.core.dead_letter import DeadLetters
+from broker.core.deadlines import Deadlines
+from broker.core.exchange.base import Exchange, ExchangeSettings
+from broker.core.exchange.default import DefaultExchange
+from broker.core.exchange.registry import create_exchange
+from broker.core.exchange_commands import drop_bindings_to
+from broker.core.policy import (
+    Policy,
+    PolicySet,
+    effective_alternate_exchange,
+    effective_settings,
+)
+from broker.core.queue.queue import Queue
+from broker.core.routing import route
+from broker.wire.tables import Arguments
+
+__all__ = ["Log", "VirtualHost"]
+
+Log = Callable[[str, str, dict[str, object]], None]
+"""Takes level, event and fields of something a person may want to know."""
+
+STANDARD_EXCHANGES = (
+    ("amq.direct", "direct", False),
+    ("amq.topic", "topic", False),
+    ("amq.fanout", "fanout", False),
+    ("amq.headers", "headers", False),
+    ("amq.match", "headers", False),
+    ("amq.rabbitmq.trace", "topic", True),
+)
+"""Name, type and whether internal: what every virtual host is born with (rule E-01)."""
+
+
+class VirtualHost:
+    """One namespace of a node.
+
+    Args:
+        name: as clients open it.
+        deadlines: the node's time.
+        random_bytes: source of the names the broker makes up.
+        log: takes events.
+
+    """
+
+    __slots__ = (
+        "_exclusive_queues",
+        "_random_bytes",
+        "connection_count",
+        "connections_max",
+        "dead_letters",
+        "deadlines",
+        "exchanges",
+        "generation",
+        "header_exchange_count",
+        "log",
+        "name",
+        "policies",
+        "queues",
+        "queues_max",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        deadlines: Deadlines,
+        random_bytes: Callable[[int], bytes],
+        log: Log,
+    ) -> None:
+        self.name = name
+        self.deadlines = deadlines
+        self.log = log
+        self._random_bytes = random_bytes
+        self.queues: dict[str, Queue] = {}
+        self._exclusive_queues: dict[object, dict[Queue, None]] = {}
+        self.exchanges: dict[str, Exchange] = {}
+        self.policies = PolicySet()
+        self.dead_letters = DeadLetters(self)
+        self.queues_max: int | None = None
+        self.connections_max: int | None = None
+        self.connection_count = 0
+        # Any change of what a publish may reach moves it on: routes remembered before are stale.
+        self.generation: i64 = 1
+        self.header_exchange_count: i64 = 0
+        self.exchanges[""] = DefaultExchange(self.queues)
+        for exchange_name, exchange_type, internal in STANDARD_EXCHANGES:
+            settings = ExchangeSettings(exchange_name, exchange_type, True, False, internal, {})
+            self.add_exchange(create_exchange(settings))
+
+    def generate_queue_name(self) -> str:
+        """A name for a queue that its client left unnamed (rule Q-01)."""
+        return self.generate_name("amq.gen")
+
+    def generate_name(self, prefix: str) -> str:
+        """``prefix-`` and 22 characters of URL-safe base64."""
+        token = base64.urlsafe_b64encode(self._random_bytes(16)).rstrip(b"=").decode()
+        return f"{prefix}-{token}"
+
+    def topology_changed(self) -> None:
+        """Whatever was remembered of routes is stale."""
+        self.generation += 1
+
+    # -- exchanges
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """Make a new exchange known."""
+        self.exchanges[exchange.name] = exchange
+        if exchange.depends_on_headers:
+            self.header_exchange_count += 1
+
+        self.apply_exchange_policy(exchange)
+        self.generation += 1
+
+    def forget_exchange(self, exchange: Exchange) -> None:
+        """The exchange is no longer known; its bindings are the caller's business."""
+        del self.exchanges[exchange.name]
+        if exchange.depends_on_headers:
+            self.header_exchange_count -= 1
+
+        self.generation += 1
+
+    def route_queues(
+        self, exchange: Exchange, routing_keys: list[str], headers: Arguments | None
+    ) -> tuple[list[Queue], bool]:
+        """The queues a message reaches, and whether that hangs on its headers (section E.8)."""
+        result = route(self.exchanges, exchange, routing_keys, headers)
+        found: list[Queue] = []
+        for destination in result.queues:
+            assert isinstance(destination, Queue)
+            found.append(destination)
+
+        return found, result.depends_on_headers
+
+    # -- queues
+
+    def add_queue(self, queue: Queue) -> None:
+        """Make a new queue known."""
+        self.queues[queue.name] = queue
+        owner = queue.exclusive_owner
+        if owner is not None:
+            self._exclusive_queues.setdefault(owner, {})[queue] = None
+
+        self.apply_queue_policy(queue)
+        self.generation += 1
+        self.log("debug", "queue.declared", {"vhost": self.name, "queue": queue.name})
+
+    def remove_queue(self, queue: Queue) -> None:
+        """Delete a queue with all it holds; its consumers are told (rules Q-53, Q-54, B-08)."""
+        if queue.is_deleted:
+            return
+
+        del self.queues[queue.name]
+        owner = queue.exclusive_owner
+        if owner is not None and owner in self._exclusive_queues:
+            self._exclusive_queues[owner].pop(queue, None)
+
+        self.generation += 1
+        orphans = queue.discard()
+        drop_bindings_to(self, queue)
+        for consumer in orphans:
+            consumer.deliveries.on_cancel(consumer)
+
+        self.log("debug", "queue.deleted", {"vhost": self.name, "queue": queue.name})
+
+    def delete_exclusive_queues(self, owner: object) -> None:
+        """The connection is gone, and so are its own queues (rule Q-33)."""
+        for queue in self._exclusive_queues.pop(owner, {}):
+            self.remove_queue(queue)
+
+    # -- policies
+
+    def set_policy(self, policy: Policy, *, is_operator: bool = False) -> None:
+        """Set or replace a policy, effective at once (rule PO-11)."""
+        self.policies.set_policy(policy, is_operator=is_operator)
+        self.apply_policies()
+
+    def clear_policy(self, name: str, *, is_operator: bool = False) -> bool:
+        """Remove a policy, effective at once; False when there is none of that name."""
+        found = self.policies.clear_policy(name, is_operator=is_operator)
+        if found:
+            self.apply_policies()
+
+        return found
+
+    def apply_policies(self) -> None:
+        """Give every queue and exchange the policies that match it now."""
+        for queue in list(self.queues.values()):
+            self.apply_queue_policy(queue)
+
+        for exchange in self.exchanges.values():
+            self.apply_exchange_policy(exchange)
+
+        self.generation += 1
+
+    def apply_queue_policy(self, queue: Queue) -> None:
+        """Find what governs a queue now, and let it take that on."""
+        applied = self.policies.for_queue(queue.name, queue.type)
+        if applied.definition != queue.policy_definition:
+            queue.policy_definition = applied.definition
+            queue.apply_settings(effective_settings(queue.argument_settings, applied.definition))
+
+    def apply_exchange_policy(self, exchange: Exchange) -> None:
+        """Find what governs an exchange now: only its alternate may come of it (rule E-73)."""
+        field = exchange.arguments.get("alternate-exchange")
+        argument = field.value if field is not None and isinstance(field.value, str) else None
+        applied = self.policies.for_exchange(exchange.name)
+        exchange.alternate_exchange = effective_alternate_exchange(argument, applied.definition)
