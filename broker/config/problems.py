@@ -5,22 +5,35 @@ Invariant: no problem ever carries the text of a secret.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from broker.errors import ConfigError
 
-__all__ = ["ConfigProblems", "Origin", "Path", "Problem", "dotted"]
+__all__ = ["NOWHERE", "ConfigProblems", "Keys", "Origin", "Place", "Problem", "dotted"]
 
-Path = tuple[str, ...]
+Keys = tuple[str, ...]
 """The keys that lead to a value; positions in a list are ``"0"``, ``"1"``, ..."""
+
+
+class Place(NamedTuple):
+    """Where a value was written."""
+
+    path: str
+    """The file, or what else the value came from (``overrides``, ``config``)."""
+
+    line: int = 0
+    """From 1; 0 where there is no text to point into."""
+
+    column: int = 0
+
+
+NOWHERE: Final = Place("config")
 
 
 class Problem(NamedTuple):
     """One thing to mend."""
 
     path: str
-    """The file, or where else the value came from (``overrides``, ``config``)."""
-
     line: int
     """From 1; 0 where there is no text to point into."""
 
@@ -51,13 +64,13 @@ class Origin:
     loading; :meth:`problem` lets those complaints point into the file as well.
     """
 
-    __slots__ = ("_positions", "path")
+    __slots__ = ("_places", "path")
 
-    def __init__(self, path: str, positions: dict[Path, tuple[int, int]] | None = None) -> None:
+    def __init__(self, path: str, places: dict[Keys, Place] | None = None) -> None:
         self.path = path
-        self._positions = positions or {}
+        self._places = places or {}
 
-    def problem(self, keys: Path, message: str) -> Problem:
+    def problem(self, keys: Keys, message: str) -> Problem:
         """Make the problem of the value at these keys, or of the nearest known one around it.
 
         Args:
@@ -66,13 +79,13 @@ class Origin:
 
         """
         for size in range(len(keys), 0, -1):
-            position = self._positions.get(keys[:size])
-            if position is not None:
-                return Problem(self.path, position[0], position[1], dotted(keys), message)
+            place = self._places.get(keys[:size])
+            if place is not None:
+                return Problem(*place, dotted(keys), message)
 
         return Problem(self.path, 0, 0, dotted(keys), message)
 
 
-def dotted(keys: Path) -> str:
+def dotted(keys: Keys) -> str:
     """Render keys the way they are shown to people: ``vhosts./.queues.orders``."""
     return ".".join(keys)

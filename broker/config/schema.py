@@ -100,12 +100,15 @@ class UserLimitsConfig(NamedTuple):
 
 
 class UserConfig(NamedTuple):
-    """Exactly one of password and password_hash is there, or neither: no login with a password."""
+    """At most one of password and password_hash is there; without either nobody logs in."""
 
     name: str
     password: Secret | None = None
     password_hash: Secret | None = None
     """Base64 of salt and digest (rule C-25), already checked for form."""
+
+    password_file: str | None = None
+    """Where the password was read from."""
 
     hashing_algorithm: str = "rabbit_password_hashing_sha256"
     tags: tuple[str, ...] = ()

@@ -1,0 +1,301 @@
+"""What only shows when values are held against each other (configuration layer).
+
+Invariant: values that are damaged already are left out, so one slip makes one problem.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.auth.passwords import parse_password_hash
+from broker.config.schema import PermissionConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.config.problems import Keys
+    from broker.config.schema import AMQPListenerConfig, Config, UserConfig, VHostConfig
+    from broker.config.tree import Report
+
+__all__ = ["check", "grant_defaults", "near"]
+
+_PREDECLARED: Final = {
+    "amq.direct": "direct",
+    "amq.fanout": "fanout",
+    "amq.topic": "topic",
+    "amq.headers": "headers",
+    "amq.match": "headers",
+    "amq.rabbitmq.trace": "topic",
+}
+"""Exchanges that each virtual host is born with (rule E-01)."""
+
+_LOOPBACK_BINDS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_EVERYTHING: Final = ".*"
+
+_COMPARED_MAX: Final = 2000
+"""Names a misspelt one is compared with: beyond, the hint would take longer than it saves."""
+
+
+def grant_defaults(config: Config, report: Report) -> Config:
+    """Fill in the permissions nobody wrote.
+
+    A configuration without virtual hosts lets all its users do everything in ``/``. In a virtual
+    host without permissions only administrators may: to forget them must not open it to all.
+    """
+    has_vhosts = ("vhosts",) in report.places
+    vhosts = []
+    for vhost in config.vhosts:
+        if ("vhosts", vhost.name, "permissions") in report.places:
+            vhosts.append(vhost)
+            continue
+
+        granted = tuple(
+            PermissionConfig(user.name, _EVERYTHING, _EVERYTHING, _EVERYTHING)
+            for user in config.users
+            if not has_vhosts or "administrator" in user.tags
+        )
+        vhosts.append(vhost._replace(permissions=granted))
+
+    return config._replace(vhosts=tuple(vhosts))
+
+
+def check(config: Config, report: Report) -> None:
+    """Report dangling references, clashes and contradictions; warn of likely ones."""
+    _check_listeners(config.listeners.amqp, report)
+    _check_users(config, report)
+    for vhost in config.vhosts:
+        _check_permissions(vhost, config, report)
+        _check_bindings(vhost, report)
+        _warn_of_dead_ends(vhost, report)
+
+    _warn_of_users(config, report)
+
+
+# Listeners
+
+
+def _check_listeners(listeners: tuple[AMQPListenerConfig, ...], report: Report) -> None:
+    for index, listener in enumerate(listeners):
+        keys: Keys = ("listeners", "amqp", str(index))
+        port_keys = (*keys, "port") if (*keys, "port") in report.places else keys
+        if not listener.port or not report.is_sound((*keys, "port")):
+            continue
+
+        for earlier_index, earlier in enumerate(listeners[:index]):
+            if earlier.port == listener.port and _overlaps(earlier.bind, listener.bind):
+                report.add_at(
+                    port_keys,
+                    f"{listener.bind} port {listener.port} is taken by listeners.amqp."
+                    f"{earlier_index} ({earlier.bind}) already - choose another port",
+                )
+                break
+
+
+def _overlaps(one: str, other: str) -> bool:
+    return bool(_addresses(one) & _addresses(other))
+
+
+def _addresses(bind: str) -> set[str]:
+    # The wildcards stand for the addresses that are sure to be among theirs.
+    return {
+        "localhost": {"127.0.0.1", "::1"},
+        "0.0.0.0": {"127.0.0.1", "0.0.0.0"},  # noqa: S104
+        "::": {"::1", "::"},
+    }.get(bind, {bind})
+
+
+# Users
+
+
+def _check_users(config: Config, report: Report) -> None:
+    first: dict[str, int] = {}
+    for index, user in enumerate(config.users):
+        keys: Keys = ("users", str(index))
+        if not user.name or not report.is_sound(keys):
+            continue
+
+        if user.name in first:
+            report.add_at(
+                (*keys, "name"),
+                f"the user {user.name!r} is there twice, first as users.{first[user.name]}"
+                " - keep one of them",
+            )
+
+        first.setdefault(user.name, index)
+        _check_password(user, keys, report)
+
+    keys = ("auth", "anonymous_user")
+    wanted = config.auth.anonymous_user
+    is_asked = keys in report.places and "ANONYMOUS" in config.auth.mechanisms
+    if is_asked and _has_all_users(config, report) and wanted not in first:
+        report.add_at(keys, f"there is no user {wanted!r}{near(wanted, first)}")
+
+
+def _check_password(user: UserConfig, keys: Keys, report: Report) -> None:
+    given = [
+        key
+        for key in ("password", "password_file", "password_hash")
+        if (*keys, key) in report.places
+    ]
+    if len(given) > 1:
+        report.add_at(
+            (*keys, given[1]),
+            f"{' and '.join(given)} are both there - keep one: a user has one password",
+        )
+        return
+
+    if user.password is not None and not user.password.reveal():
+        why = "its file is empty" if user.password_file else "it is blank"
+        report.add_at(
+            (*keys, given[0]),
+            f"{why}, so nobody could log in - set it, or leave the key out to bar the user",
+        )
+
+    if user.password_hash is not None and report.is_sound((*keys, "password_hash")):
+        try:
+            parse_password_hash(user.password_hash.reveal(), user.hashing_algorithm)
+        except ValueError as error:
+            report.add_at((*keys, "password_hash"), f"it does not fit: {error}")
+    elif (*keys, "hashing_algorithm") in report.places and "password_hash" not in given:
+        report.add_at(
+            (*keys, "hashing_algorithm"),
+            "it says how password_hash was made, and there is no password_hash",
+        )
+
+
+def _warn_of_users(config: Config, report: Report) -> None:
+    allowed = {permission.user for vhost in config.vhosts for permission in vhost.permissions}
+    is_open = any(entry.bind not in _LOOPBACK_BINDS for entry in config.listeners.amqp)
+    for index, user in enumerate(config.users):
+        keys: Keys = ("users", str(index))
+        if user.name not in allowed:
+            report.warn_at(keys, f"the user {user.name!r} has no permissions in any virtual host")
+
+        if user.password is None and user.password_hash is None:
+            report.warn_at(keys, f"the user {user.name!r} has no password and cannot log in")
+
+        is_default = user.password is not None and user.password.reveal() == user.name == "guest"
+        if is_default and is_open and user.name not in config.auth.loopback_only_users:
+            report.warn_at(
+                keys, "anybody on the network can log in as guest with its well-known password"
+            )
+
+
+# Virtual hosts
+
+
+def _check_permissions(vhost: VHostConfig, config: Config, report: Report) -> None:
+    if not _has_all_users(config, report):
+        return
+
+    users = {user.name for user in config.users}
+    at: Keys = ("vhosts", vhost.name)
+    for permission in vhost.permissions:
+        name = permission.user
+        keys = (*at, "permissions", name)
+        if name not in users and report.is_sound(keys):
+            report.add_at(keys, f"there is no user {name!r}{near(name, users)}")
+
+    types = {exchange.name: exchange.type for exchange in vhost.exchanges}
+    told: set[str] = set()
+    for topic in vhost.topic_permissions:
+        keys = (*at, "topic_permissions", topic.user)
+        if topic.user not in users and topic.user not in told and report.is_sound(keys):
+            told.add(topic.user)
+            report.add_at(keys, f"there is no user {topic.user!r}{near(topic.user, users)}")
+
+        keys = (*keys, topic.exchange)
+        kind = types.get(topic.exchange) or _PREDECLARED.get(topic.exchange)
+        if kind not in {None, "topic"}:
+            report.add_at(
+                keys, f"the exchange is of type {kind}: topic permissions are for type topic only"
+            )
+        elif kind is None:
+            hint = near(topic.exchange, [*types, *_PREDECLARED])
+            report.warn_at(keys, f"there is no exchange {topic.exchange!r} in this file{hint}")
+
+
+def _check_bindings(vhost: VHostConfig, report: Report) -> None:
+    exchanges = _Known("exchange", vhost, [exchange.name for exchange in vhost.exchanges], report)
+    queues = _Known("queue", vhost, [queue.name for queue in vhost.queues], report)
+    for index, binding in enumerate(vhost.bindings):
+        keys: Keys = ("vhosts", vhost.name, "bindings", str(index))
+        exchanges.require(binding.source, (*keys, "source"))
+        if not report.is_sound((*keys, "type")):
+            continue
+
+        if binding.destination_type == "queue":
+            queues.require(binding.destination, (*keys, "destination"), other=exchanges)
+        else:
+            exchanges.require(binding.destination, (*keys, "destination"), other=queues)
+
+
+class _Known:
+    """The exchanges or queues a virtual host has."""
+
+    __slots__ = ("_is_complete", "_kind", "_names", "_report")
+
+    def __init__(self, kind: str, vhost: VHostConfig, names: list[str], report: Report) -> None:
+        self._kind = kind
+        self._names = set(names)
+        self._report = report
+        self._is_complete = report.is_sound(("vhosts", vhost.name, f"{kind}s"))
+        if kind == "exchange":
+            self._names.update(_PREDECLARED)
+
+    def require(self, name: str, keys: Keys, other: _Known | None = None) -> None:
+        """Report a name that is not there.
+
+        Args:
+            name: what should be there.
+            keys: where it was asked for.
+            other: what may have been meant, if it knows the name.
+
+        """
+        if name in self._names or not self._is_complete or not self._report.is_sound(keys):
+            return
+
+        hint = near(name, self._names)
+        if other is not None and name in other._names:
+            article = "an" if other._kind == "exchange" else "a"
+            hint = f" - {article} {other._kind} has that name: write type: {other._kind}"
+
+        where = f"in the virtual host {keys[1]!r}"
+        self._report.add_at(keys, f"there is no {self._kind} {name!r} {where}{hint}")
+
+
+def _warn_of_dead_ends(vhost: VHostConfig, report: Report) -> None:
+    # A program may declare the exchange later; more often it is a slip and messages are lost.
+    names = {exchange.name for exchange in vhost.exchanges} | set(_PREDECLARED) | {""}
+    at: Keys = ("vhosts", vhost.name)
+    asked: list[tuple[Keys, object]] = []
+    for queue in vhost.queues:
+        field = queue.arguments.get("x-dead-letter-exchange")
+        asked.append(((*at, "queues", queue.name, "arguments"), field and field.value))
+
+    for exchange in vhost.exchanges:
+        field = exchange.arguments.get("alternate-exchange")
+        asked.append(((*at, "exchanges", exchange.name, "arguments"), field and field.value))
+
+    for policy in vhost.policies:
+        keys = (*at, "policies", policy.name, "definition")
+        asked.extend(
+            (keys, policy.definition.get(key))
+            for key in ("dead-letter-exchange", "alternate-exchange")
+        )
+
+    for keys, name in asked:
+        if isinstance(name, str) and name not in names:
+            report.warn_at(keys, f"there is no exchange {name!r} in this file{near(name, names)}")
+
+
+def _has_all_users(config: Config, report: Report) -> bool:
+    return report.is_sound(("users",)) and all(user.name for user in config.users)
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Say which of the names was probably meant."""
+    from difflib import get_close_matches
+
+    matches = get_close_matches(name, sorted(names)[:_COMPARED_MAX], n=1, cutoff=0.7)
+    return f" - did you mean {matches[0]!r}?" if matches else ""

@@ -1,0 +1,516 @@
+"""Every key of the configuration file, with its shape, default and explanation (configuration
+layer).
+
+Invariant: this table is the only place that knows the keys. The loader, the JSON schema for editors
+and the documented default file are made from it; ``broker.config.schema`` says what comes out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.auth.mechanisms import MECHANISM_NAMES
+from broker.auth.passwords import HASHING_ALGORITHMS
+from broker.config import topology_fields as topology
+from broker.config.records import Key, ListOf, NamedMap, Record, Values
+from broker.config.schema import (
+    DEFAULT_CONFIG,
+    AlarmsConfig,
+    AMQPListenerConfig,
+    AuthConfig,
+    CompatibilityConfig,
+    Config,
+    LimitsConfig,
+    ListenersConfig,
+    LogConfig,
+    MemoryAlarmConfig,
+    NodeConfig,
+    Secret,
+    UserConfig,
+    UserLimitsConfig,
+)
+from broker.config.shapes import (
+    JSON,
+    Choice,
+    Duration,
+    Integer,
+    Name,
+    Nullable,
+    SecretText,
+    Shape,
+    Size,
+    Text,
+)
+from broker.config.tree import Scalar
+
+if TYPE_CHECKING:
+    from broker.config.problems import Keys
+    from broker.config.tree import Node, Report
+
+__all__ = ["ROOT", "VERSION"]
+
+_COUNT_MAX: Final = 2**31 - 1
+_D: Final = DEFAULT_CONFIG
+
+
+class _Bind(Text):
+    """A host name or an address to listen on."""
+
+    def __init__(self) -> None:
+        super().__init__("a host name or an address", bytes_max=253)
+
+    def accept(self, node: Scalar, at: Keys, report: Report) -> str:
+        text = node.text
+        hint = ""
+        if not text or text == "*":
+            hint = "for all addresses write 0.0.0.0 (IPv4) or '::' (IPv6)"
+        elif "://" in text or "/" in text:
+            hint = "no URL: the name or address alone"
+        elif text.startswith("[") or (text.count(":") == 1 and text.rpartition(":")[2].isdecimal()):
+            hint = "the port has a key of its own, and an IPv6 address no brackets here"
+        elif any(letter.isspace() for letter in text):
+            hint = "it must not contain spaces"
+        elif text.replace(".", "").isdecimal() and not _is_ipv4(text):
+            hint = "an IPv4 address has four numbers from 0 to 255"
+
+        return self.refuse(node, at, report, hint) if hint else text
+
+
+def _is_ipv4(text: str) -> bool:
+    parts = text.split(".")
+    return len(parts) == 4 and all(part and len(part) <= 3 and int(part) <= 255 for part in parts)
+
+
+class _MemoryLimit(Shape[MemoryAlarmConfig]):
+    """A share of the memory, a size, or null."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "a share of the memory as 60%, a size as 512MiB, or null for no alarm",
+            MemoryAlarmConfig(),
+        )
+        self._size = Size(2**20, 2**60)
+
+    def read(self, node: Node, at: Keys, report: Report) -> MemoryAlarmConfig:
+        if isinstance(node, Scalar):
+            if node.value is None:
+                return MemoryAlarmConfig(limit_fraction=None)
+
+            percent = node.text.removesuffix("%").strip()
+            if node.text.endswith("%") and percent.isdecimal() and 1 <= int(percent) <= 100:
+                return MemoryAlarmConfig(limit_fraction=int(percent) / 100)
+
+            if isinstance(node.value, float):
+                return self.refuse(node, at, report, "write a share in percent: 60%")
+
+        size = self._size.size_of(node)
+        if size is None:
+            return self.refuse(node, at, report, self._size.hint(node))
+
+        if size < 2**20:
+            return self.refuse(node, at, report, "less than 1MiB stops everything")
+
+        return MemoryAlarmConfig(limit_fraction=None, limit_bytes=size)
+
+    def json_schema(self) -> JSON:
+        percent: JSON = {"type": "string", "pattern": "^[0-9]+%$"}
+        return {"anyOf": [percent, self._size.json_schema(), {"type": "null"}]}
+
+
+NODE_NAME: Final = Key(
+    "name",
+    Name(),
+    _D.node.name,
+    "Name of this broker in logs and statistics.",
+    written="leveret@localhost",
+)
+
+LISTENER_BIND: Final = Key(
+    "bind",
+    _Bind(),
+    AMQPListenerConfig().bind,
+    "Where to listen: localhost is 127.0.0.1 and ::1, 0.0.0.0 all of IPv4, '::' all of IPv6.",
+    written="localhost",
+)
+LISTENER_PORT: Final = Key(
+    "port", Integer(0, 65535, "a port"), 5672, "0 takes any free port.", written="5672"
+)
+LISTENER_BACKLOG: Final = Key(
+    "backlog",
+    Integer(1, 65535),
+    1024,
+    "Connections the system keeps waiting until they are accepted.",
+    written="1024",
+)
+LISTENER: Final = Record(
+    "a listener",
+    (LISTENER_BIND, LISTENER_PORT, LISTENER_BACKLOG),
+    lambda v: AMQPListenerConfig(v[LISTENER_BIND], v[LISTENER_PORT], v[LISTENER_BACKLOG]),
+    {
+        "host": "the address is called bind",
+        "ip": "the address is called bind",
+        "address": "the address is called bind",
+        "tls": "TLS is not supported yet",
+    },
+)
+LISTENERS_AMQP: Final = Key(
+    "amqp",
+    ListOf("listeners, each a mapping", LISTENER, minimum=1),
+    _D.listeners.amqp,
+    "AMQP 0-9-1 without TLS; as many as you like.",
+)
+
+AUTH_MECHANISMS: Final = Key(
+    "mechanisms",
+    ListOf("mechanism names", Choice(*MECHANISM_NAMES), minimum=1),
+    _D.auth.mechanisms,
+    "SASL mechanisms on offer, the preferred one first.",
+    written="[PLAIN, AMQPLAIN, ANONYMOUS]",
+)
+AUTH_LOOPBACK: Final = Key(
+    "loopback_only_users",
+    ListOf("user names", Name("a user name")),
+    _D.auth.loopback_only_users,
+    "These users can only log in from this machine. Write [] to let all in from everywhere.",
+    written="[guest]",
+)
+AUTH_ANONYMOUS_USER: Final = Key(
+    "anonymous_user",
+    Name("a user name"),
+    _D.auth.anonymous_user,
+    "ANONYMOUS logs in as this user, with the password below.",
+    written="guest",
+)
+AUTH_ANONYMOUS_PASSWORD: Final = Key(
+    "anonymous_password",
+    SecretText("a password as a text"),
+    "guest",
+    "When it is no longer that user's password, anonymous logins are refused.",
+    written="guest",
+)
+
+LIMIT_CONNECTIONS: Final = Key(
+    "max-connections", Nullable(Integer(0, _COUNT_MAX)), None, "Connections at a time."
+)
+LIMIT_CHANNELS: Final = Key(
+    "max-channels", Nullable(Integer(0, _COUNT_MAX)), None, "Channels of all its connections."
+)
+USER_NAME: Final = Key("name", Name("a user name"), "", "The user's name.", is_required=True)
+USER_PASSWORD: Final = Key(
+    "password", Nullable(SecretText("a password as a text"), "none"), None, "The password itself."
+)
+USER_PASSWORD_FILE: Final = Key(
+    "password_file",
+    Nullable(Text("the path of a file"), "none"),
+    None,
+    "A file that holds the password, a line end after it is not part of it; a relative path starts"
+    " at the configuration file.",
+)
+USER_PASSWORD_HASH: Final = Key(
+    "password_hash",
+    Nullable(SecretText("a password hash in base64"), "none"),
+    None,
+    "Base64 of salt and digest, as in RabbitMQ's definitions.",
+)
+USER_ALGORITHM: Final = Key(
+    "hashing_algorithm",
+    Choice(*HASHING_ALGORITHMS, is_shown=False),
+    HASHING_ALGORITHMS[0],
+    "How password_hash was made.",
+)
+USER_TAGS: Final = Key(
+    "tags",
+    ListOf("tags", Name("a tag")),
+    (),
+    "administrator, monitoring, policymaker, management, impersonator, or your own.",
+)
+USER_LIMITS: Final = Key(
+    "limits",
+    Record(
+        "a user's limits",
+        (LIMIT_CONNECTIONS, LIMIT_CHANNELS),
+        lambda v: UserLimitsConfig(v[LIMIT_CONNECTIONS], v[LIMIT_CHANNELS]),
+        {"connections": "write max-connections", "channels": "write max-channels"},
+    ),
+    UserLimitsConfig(),
+    "max-connections and max-channels; -1 or null is no limit.",
+)
+
+
+def _secret(text: str | None) -> Secret | None:
+    return None if text is None else Secret(text)
+
+
+def _user(values: Values) -> UserConfig:
+    return UserConfig(
+        values[USER_NAME],
+        password=_secret(values[USER_PASSWORD]),
+        password_hash=_secret(values[USER_PASSWORD_HASH]),
+        password_file=values[USER_PASSWORD_FILE],
+        hashing_algorithm=values[USER_ALGORITHM],
+        tags=values[USER_TAGS],
+        limits=values[USER_LIMITS],
+    )
+
+
+USER: Final = Record(
+    "a user",
+    (
+        USER_NAME,
+        USER_PASSWORD,
+        USER_PASSWORD_FILE,
+        USER_PASSWORD_HASH,
+        USER_ALGORITHM,
+        USER_TAGS,
+        USER_LIMITS,
+    ),
+    _user,
+    {
+        "user": "the user's name is called name",
+        "username": "the user's name is called name",
+        "login": "the user's name is called name",
+        "pass": "write password",
+        "roles": "write tags",
+        "permissions": "permissions stand with the virtual host: vhosts./.permissions.NAME",
+        "vhost": "permissions stand with the virtual host: vhosts./.permissions.NAME",
+        "vhosts": "permissions stand with the virtual host: vhosts./.permissions.NAME",
+    },
+)
+
+LIMITS_CHANNEL_MAX: Final = Key(
+    "channel_max",
+    Integer(0, 65535),
+    _D.limits.channel_max,
+    "Channels of one connection; 0 is no limit.",
+    written="2047",
+)
+LIMITS_FRAME_MAX: Final = Key(
+    "frame_max",
+    Size(4096, _COUNT_MAX, zero="no limit"),
+    _D.limits.frame_max_bytes,
+    "Size of a frame, at least 4096; 0 is no limit.",
+    written="128KiB",
+)
+LIMITS_MESSAGE: Final = Key(
+    "max_message_size",
+    Size(1, 512 * 2**20),
+    _D.limits.message_max_bytes,
+    "Size of a message's body; no more than 512MiB.",
+    written="16MiB",
+)
+LIMITS_CONNECTIONS: Final = Key(
+    "connections",
+    Nullable(Integer(1, _COUNT_MAX)),
+    _D.limits.connections_max,
+    "Connections at a time; null is no limit.",
+    written="null",
+)
+LIMITS_CONSUMERS: Final = Key(
+    "consumers_per_channel",
+    Nullable(Integer(1, _COUNT_MAX)),
+    _D.limits.consumers_per_channel_max,
+    "Consumers of one channel; null is no limit.",
+    written="null",
+)
+LIMITS_HANDSHAKE: Final = Key(
+    "handshake_timeout",
+    Duration(0.1, 3600),
+    _D.limits.handshake_timeout_s,
+    "A client has that long from connecting to connection.open.",
+    written="10s",
+)
+
+LOG_LEVEL: Final = Key(
+    "level",
+    Choice("debug", "info", "warning", "error"),
+    _D.log.level,
+    "debug, info, warning or error: this and what is worse is logged.",
+    written="info",
+)
+LOG_FORMAT: Final = Key(
+    "format", Choice("text", "json"), _D.log.format, "text or json.", written="text"
+)
+PRODUCT: Final = Key(
+    "product",
+    Choice("Leveret", "RabbitMQ"),
+    _D.compatibility.product,
+    "What the broker calls itself; RabbitMQ for programs that insist on it.",
+    written="Leveret",
+)
+MEMORY_LIMIT: Final = Key(
+    "limit",
+    _MemoryLimit(),
+    _D.alarms.memory,
+    "Publishers are held back above this share (60%) or size (512MiB); null for never.",
+    written="60%",
+)
+ALARMS_MEMORY: Final = Key(
+    "memory",
+    Record("the memory alarm", (MEMORY_LIMIT,), lambda v: v[MEMORY_LIMIT]),
+    _D.alarms.memory,
+    "When memory runs short.",
+)
+
+VERSION: Final = Key(
+    "version",
+    Integer(1, 1, "the version of this format,"),
+    1,
+    "Version of this format.",
+    written="1",
+)
+NODE: Final = Key(
+    "node",
+    Record("the node", (NODE_NAME,), lambda v: NodeConfig(v[NODE_NAME])),
+    _D.node,
+    "The broker itself.",
+)
+LISTENERS: Final = Key(
+    "listeners",
+    Record(
+        "the listeners",
+        (LISTENERS_AMQP,),
+        lambda v: ListenersConfig(v[LISTENERS_AMQP]),
+        {"tcp": "AMQP listeners are called amqp", "amqps": "TLS is not supported yet"},
+    ),
+    _D.listeners,
+    "Where clients connect.",
+)
+AUTH: Final = Key(
+    "auth",
+    Record(
+        "auth",
+        (AUTH_MECHANISMS, AUTH_LOOPBACK, AUTH_ANONYMOUS_USER, AUTH_ANONYMOUS_PASSWORD),
+        lambda v: AuthConfig(
+            v[AUTH_MECHANISMS],
+            v[AUTH_LOOPBACK],
+            v[AUTH_ANONYMOUS_USER],
+            Secret(v[AUTH_ANONYMOUS_PASSWORD]),
+        ),
+        {"loopback_users": "write loopback_only_users"},
+    ),
+    _D.auth,
+    "How clients log in.",
+)
+USERS: Final = Key(
+    "users",
+    ListOf("users, each a mapping", USER),
+    _D.users,
+    "All users. What is written here replaces guest.",
+)
+VHOSTS: Final = Key(
+    "vhosts",
+    NamedMap(
+        "virtual host names to what is in them",
+        topology.VHOST,
+        topology.complain_about_name,
+        null_is_empty=False,
+    ),
+    _D.vhosts,
+    "All virtual hosts. What is written here replaces '/'. Without this key there is '/' alone and"
+    " all users may do everything in it. In a virtual host without permissions, the users with the"
+    " tag administrator may do everything and nobody else anything.",
+)
+LIMITS: Final = Key(
+    "limits",
+    Record(
+        "the limits",
+        (
+            LIMITS_CHANNEL_MAX,
+            LIMITS_FRAME_MAX,
+            LIMITS_MESSAGE,
+            LIMITS_CONNECTIONS,
+            LIMITS_CONSUMERS,
+            LIMITS_HANDSHAKE,
+        ),
+        lambda v: LimitsConfig(
+            v[LIMITS_CHANNEL_MAX],
+            v[LIMITS_FRAME_MAX],
+            v[LIMITS_MESSAGE],
+            v[LIMITS_CONNECTIONS],
+            v[LIMITS_CONSUMERS],
+            v[LIMITS_HANDSHAKE],
+        ),
+        {"channels_per_connection": "write channel_max", "max_connections": "write connections"},
+    ),
+    _D.limits,
+    "What clients may ask for.",
+)
+HEARTBEAT: Final = Key(
+    "heartbeat",
+    Duration(0, 65535, is_whole=True),
+    float(_D.heartbeat_s),
+    "Offered to clients, who decide; 0 is none.",
+    written="60s",
+)
+LOG: Final = Key(
+    "log",
+    Record("the log", (LOG_LEVEL, LOG_FORMAT), lambda v: LogConfig(v[LOG_LEVEL], v[LOG_FORMAT])),
+    _D.log,
+    "Goes to standard error.",
+)
+COMPATIBILITY: Final = Key(
+    "compatibility",
+    Record("compatibility", (PRODUCT,), lambda v: CompatibilityConfig(v[PRODUCT])),
+    _D.compatibility,
+    "For programs that look closely.",
+)
+ALARMS: Final = Key(
+    "alarms",
+    Record("the alarms", (ALARMS_MEMORY,), lambda v: AlarmsConfig(v[ALARMS_MEMORY])),
+    _D.alarms,
+    "When publishers are held back.",
+)
+
+_KEYS: Final = (
+    VERSION,
+    NODE,
+    LISTENERS,
+    AUTH,
+    USERS,
+    VHOSTS,
+    LIMITS,
+    HEARTBEAT,
+    LOG,
+    COMPATIBILITY,
+    ALARMS,
+)
+
+
+def _config(values: Values) -> Config:
+    return Config(
+        node=values[NODE],
+        listeners=values[LISTENERS],
+        auth=values[AUTH],
+        users=values[USERS],
+        vhosts=values[VHOSTS],
+        limits=values[LIMITS],
+        heartbeat_s=int(values[HEARTBEAT]),
+        log=values[LOG],
+        compatibility=values[COMPATIBILITY],
+        alarms=values[ALARMS],
+    )
+
+
+ROOT: Final = Record(
+    "the configuration",
+    _KEYS,
+    _config,
+    {
+        "vhost": "write vhosts, a mapping of names",
+        "listener": "write listeners: {amqp: [{bind: ..., port: ...}]}",
+        "port": "the port stands under listeners: {amqp: [{port: ...}]}",
+        "bind": "the address stands under listeners: {amqp: [{bind: ...}]}",
+        "host": "the address stands under listeners: {amqp: [{bind: ...}]}",
+        "logging": "write log",
+        "frame_max": "it stands under limits",
+        "channel_max": "it stands under limits",
+        "max_message_size": "it stands under limits",
+        "loopback_users": "it is auth.loopback_only_users",
+        "loopback_only_users": "it stands under auth",
+        "queues": "queues stand with their virtual host: vhosts: {/: {queues: ...}}",
+        "exchanges": "exchanges stand with their virtual host: vhosts: {/: {exchanges: ...}}",
+        "bindings": "bindings stand with their virtual host: vhosts: {/: {bindings: ...}}",
+        "policies": "policies stand with their virtual host: vhosts: {/: {policies: ...}}",
+        "permissions": "permissions stand with their virtual host: vhosts: {/: {permissions: ...}}",
+    },
+)
