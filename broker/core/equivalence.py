@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from broker.core.erlterm import erl_atom, raw_text, resource_text
 from broker.core.queue.arguments import CLASSIC, QUORUM, STREAM, exchange_name_argument
 from broker.errors import PreconditionFailed
-from broker.wire.tables import TYPE_NAMES, Arguments, Field, fields_equivalent
+from broker.wire.tables import TYPE_NAMES, Arguments, Field, fields_equal_for_headers
 
 __all__ = [
     "EQUIVALENCE_KEYS",
@@ -76,9 +76,6 @@ EQUIVALENCE_KEYS: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 """The arguments that are compared for each type of queue, in the order they are."""
-
-_INTEGER_LIKE: Final = frozenset("bBsuIilLT")
-_TEXT_LIKE: Final = frozenset("Sx")
 
 
 class QueueTraits(NamedTuple):
@@ -195,34 +192,14 @@ def _check_argument(key: str, owner: str, current: Field | None, received: Field
         return
 
     if current is not None and received is not None:
-        if _same_value(current, received):
+        # Rule Q-12. RabbitMQ compares bare values: what a headers exchange takes for equal is
+        # equal here, timestamps and integers or binaries and long strings among it.
+        if fields_equal_for_headers(current, received):
             return
 
         raise _inequivalent(key, owner, _value_text(current), _value_text(received))
 
     raise _inequivalent(key, owner, _typed_text(current), _typed_text(received))
-
-
-def _same_value(a: Field, b: Field) -> bool:
-    """Rule Q-12: integers by value whatever their width, floats likewise, the rest as they are.
-
-    RabbitMQ: a timestamp is one of the integers here, and binary the same as long string.
-    """
-    if a.kind in _INTEGER_LIKE and b.kind in _INTEGER_LIKE:
-        return a.value == b.value
-
-    if a.kind in _TEXT_LIKE and b.kind in _TEXT_LIKE:
-        return _text_bytes(a) == _text_bytes(b)
-
-    return fields_equivalent(a, b)
-
-
-def _text_bytes(field: Field) -> bytes:
-    value = field.value
-    if isinstance(value, bytes):
-        return value
-
-    return str(value).encode("utf-8", "surrogateescape")
 
 
 def _value_text(field: Field) -> str:
