@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import platform
 import signal
+import sys
 import traceback
 from typing import TYPE_CHECKING, Final
 
@@ -261,7 +261,7 @@ def _log_start(config: Config, app: Application, log: Log) -> None:
     fields: dict[str, object] = {
         "version": __version__,
         "build": build_kind(),
-        "python": platform.python_version(),
+        "python": sys.version.split()[0],
         "listening": " ".join(map(str, app.addresses)),
         "config": config.origin.path,
         "pid": os.getpid(),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, TextIO, cast
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     Emit = Callable[[str, str, dict[str, object]], None]
 
-__all__ = ["FORMATS", "LEVELS", "Log", "escape"]
+__all__ = ["FORMATS", "LEVELS", "Log", "escape", "import_structlog_lightly"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
@@ -75,6 +76,22 @@ class Log:
         except (OSError, ValueError):
             # Standard error is closed, full or a broken pipe: the broker works on without a log.
             return
+
+
+def import_structlog_lightly() -> None:
+    """Import structlog without rich; for a process where nothing else runs yet.
+
+    structlog imports rich wherever it is installed, for tracebacks that this module renders itself:
+    80 of the 110 ms that structlog takes, a quarter of the time from exec to accepting.
+    """
+    if "rich" in sys.modules:
+        return
+
+    sys.modules["rich"] = ModuleType("rich")  # empty: what should be in it cannot be imported
+    try:
+        import structlog  # noqa: F401
+    finally:
+        del sys.modules["rich"]
 
 
 def escape(text: str) -> str:

@@ -34,6 +34,6 @@ def check(path: str) -> None:
 @config.command("show-default")
 def show_default() -> None:
     """Print the configuration that is in force when there is none."""
-    from broker.config.loader import default_text
+    from broker.config.default_file import default_file_text
 
-    click.echo(default_text(), nl=False)
+    click.echo(default_file_text(), nl=False)

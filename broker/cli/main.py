@@ -6,7 +6,6 @@ exit status of its kind: 1 failed, 2 wrong usage, 78 unusable configuration (sys
 
 from __future__ import annotations
 
-import platform
 import sys
 from importlib import import_module
 from typing import Final
@@ -47,7 +46,7 @@ class LazyGroup(click.Group):
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
     if is_wanted and not ctx.resilient_parsing:
-        python = f"{platform.python_implementation()} {platform.python_version()}"
+        python = f"{sys.implementation.name} {sys.version.split()[0]}"
         click.echo(f"leveret {__version__} ({build_kind()}, {python})")
         ctx.exit()
 

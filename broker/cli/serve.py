@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
 
 from broker.errors import StartError
-from broker.logs import FORMATS, LEVELS
+from broker.logs import FORMATS, LEVELS, Log, import_structlog_lightly
 
 if TYPE_CHECKING:
     import asyncio
@@ -48,9 +46,8 @@ def serve(
     from broker.config.loader import load_config
 
     loaded = load_config(config, _overrides(options))
-    _import_structlog_lightly()
+    import_structlog_lightly()
     from broker.app import serve as run
-    from broker.logs import Log
 
     log = Log(loaded.log.level, loaded.log.format)
     run(loaded, log, loop_factory=_loop_factory(loop_name))
@@ -88,20 +85,3 @@ def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
 
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def _import_structlog_lightly() -> None:
-    """Import structlog without rich.
-
-    structlog imports rich wherever it is installed, for tracebacks that this broker renders itself:
-    80 of the 110 ms that structlog takes, a quarter of the time from exec to accepting. Nothing
-    else runs in this process yet that could miss rich meanwhile.
-    """
-    if "rich" in sys.modules:
-        return
-
-    sys.modules["rich"] = ModuleType("rich")  # empty, so that what is in it cannot be imported
-    try:
-        import structlog  # noqa: F401
-    finally:
-        del sys.modules["rich"]

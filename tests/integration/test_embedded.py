@@ -1,0 +1,203 @@
+"""Brokers inside this process, used by real clients."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import aio_pika
+import pytest
+
+from broker.config.problems import ConfigProblems
+from broker.embedded import Broker
+from broker.errors import StartError
+from tests.helpers.untyped import pika
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TOPOLOGY: dict[str, object] = {
+    "version": 1,
+    "users": [{"name": "app", "password": "p@ss/word", "tags": ["monitoring"]}],
+    "vhosts": {
+        "team a": {
+            "permissions": {"app": {"configure": ".*", "write": ".*", "read": ".*"}},
+            "exchanges": {"orders": {"type": "topic"}},
+            "queues": {"orders.in": {"arguments": {"x-max-length": 2}}},
+            "bindings": [
+                {"source": "orders", "destination": "orders.in", "routing_key": "order.#"}
+            ],
+            "policies": {
+                "ttl": {"pattern": "^tmp", "apply-to": "queues", "definition": {"expires": 5000}}
+            },
+        }
+    },
+}
+
+
+async def exchange_one_message(url: str) -> bytes:
+    async with await aio_pika.connect(url) as connection:
+        channel = await connection.channel()
+        queue = await channel.declare_queue(exclusive=True)
+        await channel.default_exchange.publish(aio_pika.Message(b"hello"), queue.name)
+        message = await queue.get(timeout=5)
+        await message.ack()
+        return message.body
+
+
+async def test_a_program_embeds_a_broker() -> None:
+    async with Broker() as broker:
+        assert broker.host == "127.0.0.1"
+        assert broker.port > 0
+        assert broker.url == f"amqp://guest:guest@127.0.0.1:{broker.port}/"
+        assert await exchange_one_message(broker.url) == b"hello"
+
+
+async def test_many_brokers_share_nothing() -> None:
+    brokers = [Broker() for _ in range(5)]
+    for broker in brokers:
+        await broker.start()
+
+    assert len({broker.port for broker in brokers}) == 5
+    async with await aio_pika.connect(brokers[0].url) as connection:
+        channel = await connection.channel()
+        await channel.declare_queue("only-here")
+        assert [list(broker.node.vhosts["/"].queues) for broker in brokers] == [
+            ["only-here"],
+            *([[]] * 4),
+        ]
+
+    for broker in brokers:
+        await broker.stop()
+
+
+async def test_a_mapping_configures_it() -> None:
+    async with Broker(TOPOLOGY) as broker:
+        assert broker.url == f"amqp://app:p%40ss%2Fword@127.0.0.1:{broker.port}/team%20a"
+        async with await aio_pika.connect(broker.url) as connection:
+            channel = await connection.channel()
+            orders = await channel.get_exchange("orders")
+            for number in range(3):
+                await orders.publish(aio_pika.Message(b"%d" % number), "order.new.now")
+
+            queue = await channel.get_queue("orders.in")
+            assert queue.declaration_result.message_count == 2
+            message = await queue.get(no_ack=True)
+            assert message.body == b"1", "the oldest went when the third came"
+
+
+async def test_a_file_configures_it(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text("version: 1\ncompatibility: {product: RabbitMQ}\n")
+    async with Broker(path) as broker, await aio_pika.connect(broker.url) as connection:
+        assert connection.transport is not None
+        properties = connection.transport.connection.server_properties
+        assert properties["product"] == "RabbitMQ"
+
+
+def test_a_bad_configuration_is_told_at_once() -> None:
+    with pytest.raises(ConfigProblems, match="heartbeet"):
+        Broker({"version": 1, "heartbeet": 10})
+
+
+async def test_what_only_the_core_refuses_is_told_with_its_key() -> None:
+    config = {
+        "version": 1,
+        "vhosts": {
+            "/": {
+                "queues": {
+                    "a": {"arguments": {"x-max-length": -1}},
+                    "b": {"arguments": {"x-overflow": "nonsense"}},
+                    "c": {},
+                },
+                "bindings": [{"source": "amq.topic", "destination": "a", "routing_key": "#"}],
+            }
+        },
+    }
+    with pytest.raises(ConfigProblems) as caught:
+        await Broker(config).start()
+
+    assert [problem.key for problem in caught.value.problems] == [
+        "vhosts./.queues.a",
+        "vhosts./.queues.b",
+    ], "both, and not the binding that only lacks its queue"
+
+
+async def test_a_taken_port_is_told_and_leaves_nothing() -> None:
+    async with Broker() as first:
+        second = Broker(port=first.port)
+        with pytest.raises(StartError, match="the port is taken"):
+            await second.start()
+
+        with pytest.raises(RuntimeError, match="not running"):
+            _ = second.port
+
+
+async def test_starting_twice_is_a_mistake() -> None:
+    async with Broker() as broker:
+        with pytest.raises(RuntimeError, match="already"):
+            await broker.start()
+
+    await broker.stop()
+
+
+async def test_leaving_closes_the_clients_with_320() -> None:
+    """Rule C-78."""
+    problems: list[BaseException | None] = []
+    closed = asyncio.Event()
+
+    def on_close(_connection: object, problem: BaseException | None) -> None:
+        problems.append(problem)
+        closed.set()
+
+    async with Broker() as broker:
+        connection = await aio_pika.connect(broker.url)
+        connection.close_callbacks.add(on_close)
+
+    await asyncio.wait_for(closed.wait(), 5)
+    assert "broker forced connection closure with reason 'shutdown'" in str(problems[0])
+    await connection.close()
+
+
+def test_a_synchronous_program_embeds_a_broker() -> None:
+    before = threading.active_count()
+    with Broker.in_thread() as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+        channel = connection.channel()
+        channel.queue_declare("q")
+        channel.basic_publish("", "q", b"hello")
+        assert channel.basic_get("q", auto_ack=True)[2] == b"hello"
+        connection.close()
+
+    assert threading.active_count() == before
+
+
+def test_several_threads_run_several_brokers() -> None:
+    with Broker.in_thread() as one, Broker.in_thread() as other:
+        assert one.port != other.port
+        for broker in (one, other):
+            pika.BlockingConnection(pika.URLParameters(broker.url)).close()
+
+
+def test_a_client_that_cannot_answer_does_not_hold_up_the_end() -> None:
+    started_s = time.monotonic()
+    with Broker.in_thread() as broker:
+        connection = pika.BlockingConnection(pika.URLParameters(broker.url))
+
+    assert time.monotonic() - started_s < 5
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        connection.process_data_events(time_limit=1)
+
+
+def test_a_thread_that_cannot_start_says_so_and_ends() -> None:
+    before = threading.active_count()
+    with Broker.in_thread() as broker:
+        other = Broker.in_thread(port=broker.port)
+        with pytest.raises(StartError, match="the port is taken"):
+            other.start()
+
+        other.stop()
+
+    assert threading.active_count() == before

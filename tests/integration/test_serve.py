@@ -1,0 +1,197 @@
+"""``leveret serve`` as a process of its own: signals, exit statuses, logs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING, Any
+
+import pytest
+
+from tests.helpers.untyped import pika
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LEVERET = (sys.executable, "-m", "broker")
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
+
+Record = dict[str, Any]
+
+
+class Server:
+    """A running broker and what it has logged."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        assert process.stderr is not None
+        self.process = process
+        self._stderr: IO[str] = process.stderr
+        self.records: list[Record] = []
+
+    def wait_for(self, event: str) -> Record:
+        """Read the log up to an event."""
+        for line in self._stderr:
+            self.records.append(json.loads(line))
+            if self.records[-1]["event"] == event:
+                return self.records[-1]
+
+        raise AssertionError(f"no {event} in {self.records}")
+
+    def stop(self, *signals: int) -> int:
+        """Send signals; the exit status."""
+        for number in signals:
+            self.process.send_signal(number)
+
+        self.records += map(json.loads, self._stderr)
+        return self.process.wait(timeout=10)
+
+    @property
+    def port(self) -> int:
+        return int(self.records[0]["listening"].split()[0].rpartition(":")[2])
+
+    def connect(self, **settings: Any) -> Any:
+        parameters = pika.ConnectionParameters("127.0.0.1", self.port, **settings)
+        return pika.BlockingConnection(parameters)
+
+
+@contextmanager
+def serving(*arguments: str) -> Iterator[Server]:
+    command = [*LEVERET, "serve", "--log-format", "json", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        server = Server(process)
+        try:
+            server.wait_for("server.started")
+            yield server
+        finally:
+            process.kill()
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*LEVERET, *arguments], capture_output=True, text=True, timeout=15)
+
+
+def wait_for_end(connection: Any) -> None:
+    while True:
+        connection.process_data_events(time_limit=5)
+
+
+def test_the_first_line_says_what_runs_where() -> None:
+    with serving("--host", "127.0.0.1", "--port", "0") as server:
+        started = server.records[0]
+        assert started["level"] == "info"
+        assert started["build"] in {"compiled", "plain"}
+        assert started["listening"] == f"127.0.0.1:{server.port}"
+        assert started["pid"] == server.process.pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_stops_it_with_0(number: int) -> None:
+    with serving("--port", "0") as server:
+        assert server.stop(number) == 0
+        assert [record["event"] for record in server.records][-2:] == [
+            "server.stopping",
+            "server.stopped",
+        ]
+
+
+def test_clients_are_told_of_the_stop() -> None:
+    """Rule C-78."""
+    with serving("--port", "0") as server:
+        connection = server.connect()
+        server.process.send_signal(signal.SIGTERM)
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as caught:
+            wait_for_end(connection)
+
+        assert caught.value.reply_code == 320
+        assert server.stop() == 0
+
+
+def test_a_second_signal_does_not_wait_for_deaf_clients() -> None:
+    with serving("--port", "0") as server:
+        connection = server.connect()
+        server.process.send_signal(signal.SIGTERM)
+        server.wait_for("server.stopping")
+        assert server.stop(signal.SIGTERM) == 0
+        with pytest.raises(pika.exceptions.AMQPError):
+            wait_for_end(connection)
+
+
+def test_a_taken_port_is_one_line_and_1() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = run("serve", "--host", "127.0.0.1", "--port", str(port))
+
+    assert (result.returncode, result.stdout) == (1, "")
+    assert result.stderr == (
+        f"leveret: cannot listen on 127.0.0.1:{port}: the port is taken by another process\n"
+    )
+
+
+def test_a_bad_bind_address_is_one_line_and_1() -> None:
+    result = run("serve", "--host", "192.0.2.1", "--port", "0")
+    assert result.returncode == 1
+    assert result.stderr == (
+        "leveret: cannot listen on 192.0.2.1:0: this machine has no such address\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_bad_configurations_are_told_whole_with_78(command: str, tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text("version: 1\nheartbeet: 10s\nlimits: {frame_max: much}\n")
+    arguments = ["serve", str(path)] if command == "serve" else ["config", "check", str(path)]
+    result = run(*arguments)
+    assert result.returncode == 78
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith(f"{path}:2:1: ")
+    assert lines[1].startswith(f"{path}:3:")
+    assert "Traceback" not in result.stderr
+
+
+def test_what_only_the_core_refuses_points_into_the_file_too(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text(
+        "version: 1\n"
+        "vhosts:\n"
+        '  "/":\n'
+        "    queues:\n"
+        "      ok: {}\n"
+        "      bad: {arguments: {x-max-length: -1}}\n"
+    )
+    result = run("config", "check", str(path))
+    assert result.returncode == 78
+    assert result.stderr.startswith(f"{path}:6:")
+
+
+def test_a_missing_file_is_78(tmp_path: Path) -> None:
+    result = run("serve", str(tmp_path / "nothing.yaml"))
+    assert result.returncode == 78
+    assert "nothing.yaml" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_good_file_is_all_right_and_served(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text("version: 1\nlisteners: {amqp: [{bind: 127.0.0.1, port: 0}]}\n")
+    checked = run("config", "check", str(path))
+    assert (checked.returncode, checked.stdout) == (0, f"{path}: all right\n")
+    with serving(str(path)) as server:
+        assert server.records[0]["config"] == str(path)
+        assert server.connect().close() is None
+
+
+def test_ping_answers_for_a_health_check() -> None:
+    with serving("--port", "0") as server:
+        result = run("ping", "--port", str(server.port))
+        assert (result.returncode, result.stderr) == (0, "")
+        assert result.stdout.startswith("Leveret ")
+        server.stop(signal.SIGTERM)
+        events = [record["event"] for record in server.records if record["level"] != "debug"]
+        assert events == ["server.started", "server.stopping", "server.stopped"], "ping is quiet"
