@@ -178,7 +178,7 @@ _KEYS: Final[tuple[PolicyKey, ...]] = (
     # RabbitMQ 4 refuses what follows. Definitions from older clusters still have it, and it never
     # meant anything to a single node.
     PolicyKey("queue-master-locator", "queue master locator", _is_anything),
-    *(PolicyKey(key, key, _is_anything) for key in MIRRORING_KEYS),
+    *[PolicyKey(key, key, _is_anything) for key in MIRRORING_KEYS],
 )
 
 POLICY_KEYS: Final[dict[str, PolicyKey]] = {entry.key: entry for entry in _KEYS}

@@ -20,6 +20,19 @@ from broker.core.policy_rules import OPERATOR_KEYS, POLICY_KEYS
 from broker.core.queue.arguments import QueueSettings
 from broker.limits import POLICY_PATTERN_BYTES_MAX
 
+SETTINGS = [
+    "consumer_timeout_ms",
+    "dead_letter_exchange",
+    "dead_letter_routing_key",
+    "expires_ms",
+    "length_bytes_max",
+    "length_max",
+    "message_ttl_ms",
+    "overflow",
+    "priority_max",
+    "single_active_consumer",
+]
+
 
 def settings(**values: Any) -> QueueSettings:
     result = QueueSettings()
@@ -31,7 +44,7 @@ def settings(**values: Any) -> QueueSettings:
 
 def differences(result: QueueSettings) -> dict[str, object]:
     """What of the settings is there."""
-    values = {name: getattr(result, name) for name in QueueSettings.__slots__}
+    values = {name: getattr(result, name) for name in SETTINGS}
     return {name: value for name, value in values.items() if value not in (None, False)}
 
 

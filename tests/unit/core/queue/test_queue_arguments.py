@@ -382,8 +382,15 @@ def test_settings_hold_what_the_arguments_ask_for() -> None:
 
 def test_settings_of_no_arguments_are_empty() -> None:
     settings = validate(CLASSIC, {})
-    values = [getattr(settings, name) for name in QueueSettings.__slots__]
-    assert values.count(None) == len(values) - 1
+    assert settings.message_ttl_ms is None
+    assert settings.expires_ms is None
+    assert settings.length_max is None
+    assert settings.length_bytes_max is None
+    assert settings.overflow is None
+    assert settings.dead_letter_exchange is None
+    assert settings.dead_letter_routing_key is None
+    assert settings.priority_max is None
+    assert settings.consumer_timeout_ms is None
     assert settings.single_active_consumer is False
 
 
