@@ -249,6 +249,15 @@ def test_good_value_is_accepted(queue_type: str, key: str, value: Field) -> None
     validate(queue_type, {key: value})
 
 
+@pytest.mark.parametrize("wanted", ["foo", "Classic", "quorum", "stream"])
+def test_type_that_cannot_be_declared_is_the_first_fault(wanted: str) -> None:
+    """Rules Q-25, Q-26, asked as queue.declare asks: with the type that the arguments name."""
+    arguments = {"x-expires": text("bad"), "x-max-age": text("bad"), "x-queue-type": text(wanted)}
+    error = f"\"unsupported queue type '{wanted}'\""
+    found = fault_of(requested_queue_type(arguments), arguments)
+    assert found == value_fault("x-queue-type", error)
+
+
 UNSUPPORTED = [
     (rule.key, queue_type)
     for rule in ARGUMENT_RULES
