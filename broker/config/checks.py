@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 from broker.auth.passwords import parse_password_hash
 from broker.config.schema import PermissionConfig
+from broker.config.shapes import near
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from broker.config.problems import Keys
     from broker.config.schema import AMQPListenerConfig, Config, UserConfig, VHostConfig
     from broker.config.tree import Report
 
-__all__ = ["check", "grant_defaults", "near"]
+__all__ = ["check", "grant_defaults"]
 
 _PREDECLARED: Final = {
     "amq.direct": "direct",
@@ -31,9 +30,6 @@ _PREDECLARED: Final = {
 
 _LOOPBACK_BINDS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _EVERYTHING: Final = ".*"
-
-_COMPARED_MAX: Final = 2000
-"""Names a misspelt one is compared with: beyond, the hint would take longer than it saves."""
 
 
 def grant_defaults(config: Config, report: Report) -> Config:
@@ -78,7 +74,7 @@ def _check_listeners(listeners: tuple[AMQPListenerConfig, ...], report: Report) 
     for index, listener in enumerate(listeners):
         keys: Keys = ("listeners", "amqp", str(index))
         port_keys = (*keys, "port") if (*keys, "port") in report.places else keys
-        if not listener.port or not report.is_sound((*keys, "port")):
+        if not listener.port or not listener.bind or not report.is_sound((*keys, "port")):
             continue
 
         for earlier_index, earlier in enumerate(listeners[:index]):
@@ -144,7 +140,8 @@ def _check_password(user: UserConfig, keys: Keys, report: Report) -> None:
         )
         return
 
-    if user.password is not None and not user.password.reveal():
+    is_read = all(report.is_sound((*keys, key)) for key in given)
+    if is_read and user.password is not None and not user.password.reveal():
         why = "its file is empty" if user.password_file else "it is blank"
         report.add_at(
             (*keys, given[0]),
@@ -291,11 +288,3 @@ def _warn_of_dead_ends(vhost: VHostConfig, report: Report) -> None:
 
 def _has_all_users(config: Config, report: Report) -> bool:
     return report.is_sound(("users",)) and all(user.name for user in config.users)
-
-
-def near(name: str, names: Iterable[str]) -> str:
-    """Say which of the names was probably meant."""
-    from difflib import get_close_matches
-
-    matches = get_close_matches(name, sorted(names)[:_COMPARED_MAX], n=1, cutoff=0.7)
-    return f" - did you mean {matches[0]!r}?" if matches else ""

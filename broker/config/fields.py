@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.auth.mechanisms import MECHANISM_NAMES
-from broker.auth.passwords import HASHING_ALGORITHMS
-from broker.config import topology_fields as topology
+from broker.config import topology_fields, user_fields
 from broker.config.records import Key, ListOf, NamedMap, Record, Values
 from broker.config.schema import (
     DEFAULT_CONFIG,
@@ -26,22 +25,19 @@ from broker.config.schema import (
     MemoryAlarmConfig,
     NodeConfig,
     Secret,
-    UserConfig,
-    UserLimitsConfig,
 )
 from broker.config.shapes import (
     JSON,
     Choice,
-    Duration,
     Integer,
     Name,
     Nullable,
     SecretText,
     Shape,
-    Size,
     Text,
 )
 from broker.config.tree import Scalar
+from broker.config.units import Duration, Size
 
 if TYPE_CHECKING:
     from broker.config.problems import Keys
@@ -189,94 +185,6 @@ AUTH_ANONYMOUS_PASSWORD: Final = Key(
     written="guest",
 )
 
-LIMIT_CONNECTIONS: Final = Key(
-    "max-connections", Nullable(Integer(0, _COUNT_MAX)), None, "Connections at a time."
-)
-LIMIT_CHANNELS: Final = Key(
-    "max-channels", Nullable(Integer(0, _COUNT_MAX)), None, "Channels of all its connections."
-)
-USER_NAME: Final = Key("name", Name("a user name"), "", "The user's name.", is_required=True)
-USER_PASSWORD: Final = Key(
-    "password", Nullable(SecretText("a password as a text"), "none"), None, "The password itself."
-)
-USER_PASSWORD_FILE: Final = Key(
-    "password_file",
-    Nullable(Text("the path of a file"), "none"),
-    None,
-    "A file that holds the password, a line end after it is not part of it; a relative path starts"
-    " at the configuration file.",
-)
-USER_PASSWORD_HASH: Final = Key(
-    "password_hash",
-    Nullable(SecretText("a password hash in base64"), "none"),
-    None,
-    "Base64 of salt and digest, as in RabbitMQ's definitions.",
-)
-USER_ALGORITHM: Final = Key(
-    "hashing_algorithm",
-    Choice(*HASHING_ALGORITHMS, is_shown=False),
-    HASHING_ALGORITHMS[0],
-    "How password_hash was made.",
-)
-USER_TAGS: Final = Key(
-    "tags",
-    ListOf("tags", Name("a tag")),
-    (),
-    "administrator, monitoring, policymaker, management, impersonator, or your own.",
-)
-USER_LIMITS: Final = Key(
-    "limits",
-    Record(
-        "a user's limits",
-        (LIMIT_CONNECTIONS, LIMIT_CHANNELS),
-        lambda v: UserLimitsConfig(v[LIMIT_CONNECTIONS], v[LIMIT_CHANNELS]),
-        {"connections": "write max-connections", "channels": "write max-channels"},
-    ),
-    UserLimitsConfig(),
-    "max-connections and max-channels; -1 or null is no limit.",
-)
-
-
-def _secret(text: str | None) -> Secret | None:
-    return None if text is None else Secret(text)
-
-
-def _user(values: Values) -> UserConfig:
-    return UserConfig(
-        values[USER_NAME],
-        password=_secret(values[USER_PASSWORD]),
-        password_hash=_secret(values[USER_PASSWORD_HASH]),
-        password_file=values[USER_PASSWORD_FILE],
-        hashing_algorithm=values[USER_ALGORITHM],
-        tags=values[USER_TAGS],
-        limits=values[USER_LIMITS],
-    )
-
-
-USER: Final = Record(
-    "a user",
-    (
-        USER_NAME,
-        USER_PASSWORD,
-        USER_PASSWORD_FILE,
-        USER_PASSWORD_HASH,
-        USER_ALGORITHM,
-        USER_TAGS,
-        USER_LIMITS,
-    ),
-    _user,
-    {
-        "user": "the user's name is called name",
-        "username": "the user's name is called name",
-        "login": "the user's name is called name",
-        "pass": "write password",
-        "roles": "write tags",
-        "permissions": "permissions stand with the virtual host: vhosts./.permissions.NAME",
-        "vhost": "permissions stand with the virtual host: vhosts./.permissions.NAME",
-        "vhosts": "permissions stand with the virtual host: vhosts./.permissions.NAME",
-    },
-)
-
 LIMITS_CHANNEL_MAX: Final = Key(
     "channel_max",
     Integer(0, 65535),
@@ -353,7 +261,7 @@ ALARMS_MEMORY: Final = Key(
 
 VERSION: Final = Key(
     "version",
-    Integer(1, 1, "the version of this format,"),
+    Integer(1, 1, "the version of this format:"),
     1,
     "Version of this format.",
     written="1",
@@ -393,7 +301,7 @@ AUTH: Final = Key(
 )
 USERS: Final = Key(
     "users",
-    ListOf("users, each a mapping", USER),
+    ListOf("users, each a mapping", user_fields.USER),
     _D.users,
     "All users. What is written here replaces guest.",
 )
@@ -401,8 +309,8 @@ VHOSTS: Final = Key(
     "vhosts",
     NamedMap(
         "virtual host names to what is in them",
-        topology.VHOST,
-        topology.complain_about_name,
+        topology_fields.VHOST,
+        topology_fields.complain_about_name,
         null_is_empty=False,
     ),
     _D.vhosts,

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar, cast
 
-from broker.config.shapes import JSON, Shape
-from broker.config.tree import Entry, ListNode, MapNode, Node, Report, Scalar
+from broker.config.shapes import JSON, Nullable, SecretText, Shape, near
+from broker.config.tree import ListNode, MapNode, Node, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from broker.config.problems import Keys
+    from broker.config.tree import Entry, Report
 
 __all__ = ["Key", "ListOf", "NamedMap", "Record", "Values", "no_complaint"]
 
@@ -90,6 +91,7 @@ class Record(Shape[T_co]):
         self.what = what
         self.keys = {key.name: key for key in keys}
         self._build = build
+        self._has_secrets = any(_is_secret(key.shape) for key in keys)
         self._misnomers = misnomers or {}
 
     def read(self, node: Node, at: Keys, report: Report) -> T_co:
@@ -100,7 +102,11 @@ class Record(Shape[T_co]):
             # All keys are commented out, or left to their defaults.
             return self._build(Values(at, report, self._read_keys(MapNode(node.place), at, report)))
 
-        self.refuse(node, at, report, f"its keys are {', '.join(self.keys)}")
+        hint = f"its keys are {', '.join(self.keys)}"
+        if isinstance(node, Scalar) and node.text in self.keys:
+            hint = f"a colon is missing after {node.text!r}"
+
+        self.refuse(node, at, report, hint)
         return self._build(Values(at, report, {}))
 
     def json_schema(self) -> JSON:
@@ -151,20 +157,22 @@ class Record(Shape[T_co]):
             report.add(entry.place, (*at, name), f"a space is missing after the colon of {name!r}")
             return
 
+        if self._has_secrets and _is_nothing(entry.value):
+            # {password: a,b} makes a key of the rest of a password: it is not repeated either.
+            message = "a key that is unknown and has no value - quote a text that contains a comma"
+            report.add(entry.place, at, message)
+            return
+
         report.add(entry.place, (*at, entry.key), f"unknown key{self._hint_for(entry.key)}")
 
     def _hint_for(self, name: str) -> str:
-        # Imported when there is something to complain about: starting does not pay for it.
-        from difflib import get_close_matches
-
         told = self._misnomers.get(name) or self._misnomers.get(name.replace("-", "_"))
         if told:
             return f" - {told}"
 
-        folded = {key.replace("-", "_"): key for key in self.keys}
-        near = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=0.6)
-        if near:
-            return f" - did you mean {folded[near[0]]!r}?"
+        meant = near(name, self.keys)
+        if meant:
+            return meant
 
         if name.startswith("x-") and "arguments" in self.keys:
             return f" - it belongs under arguments: arguments: {{{name}: ...}}"
@@ -280,6 +288,10 @@ class NamedMap(_Collection[T_co]):
                 report.add(entry.place, keys, complaint)
 
             yield self.item.read(entry.value, keys, report)
+
+
+def _is_secret(shape: Shape[object]) -> bool:
+    return isinstance(shape.inner if isinstance(shape, Nullable) else shape, SecretText)
 
 
 def _is_nothing(node: Node) -> bool:

@@ -8,19 +8,17 @@ was a problem.
 
 from __future__ import annotations
 
-import math
 import re
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from broker.auth.permissions import compile_pattern
-from broker.config.tree import ListNode, MapNode, Node, Report, Scalar, found
-from broker.wire.tables import table_from_plain
+from broker.config.tree import Node, Report, Scalar, found
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from broker.config.problems import Keys
-    from broker.wire.tables import Arguments
 
 __all__ = [
     "JSON",
@@ -28,17 +26,17 @@ __all__ = [
     "VARIABLE_SCHEMA",
     "Boolean",
     "Choice",
-    "Duration",
     "Integer",
     "Name",
     "Nullable",
     "Pattern",
-    "Plain",
     "SecretText",
     "Shape",
-    "Size",
-    "Table",
     "Text",
+    "free_hint",
+    "near",
+    "number_hint",
+    "octal_hint",
 ]
 
 T_co = TypeVar("T_co", covariant=True)
@@ -50,6 +48,9 @@ NAME_BYTES_MAX: Final = 255
 
 VARIABLE_SCHEMA: Final[JSON] = {"$ref": "#/definitions/variable"}
 """Any scalar may be taken from the environment, so editors must let it pass as text."""
+
+_COMPARED_MAX: Final = 2000
+"""Names a misspelt one is compared with: beyond, the hint would take longer than it saves."""
 
 _BOOLEAN_WORDS: Final = frozenset({"yes", "no", "on", "off", "y", "n"})
 _OCTAL_LOOKING: Final = re.compile(r"[-+]?0[0-9]+\Z")
@@ -80,8 +81,11 @@ class Shape(Generic[T_co]):
 
     def refuse(self, node: Node, at: Keys, report: Report, hint: str = "") -> T_co:
         """Report that something else was expected."""
-        if isinstance(node, Scalar) and not hint:
-            hint = node.hint
+        if isinstance(node, Scalar):
+            if node.is_broken:
+                return self.fallback
+
+            hint = hint or node.hint
 
         message = f"expected {self.expected}, got {found(node, is_shown=self.is_shown)}"
         report.add(node.place, at, f"{message} - {hint}" if hint else message)
@@ -116,7 +120,8 @@ class Integer(Shape[int]):
     """A whole number within bounds."""
 
     def __init__(self, minimum: int, maximum: int, expected: str = "a whole number") -> None:
-        super().__init__(f"{expected} from {minimum} to {maximum}", minimum)
+        bounds = f"from {minimum} to {maximum}" if minimum < maximum else str(minimum)
+        super().__init__(f"{expected} {bounds}", minimum)
         self.minimum = minimum
         self.maximum = maximum
 
@@ -225,7 +230,8 @@ class Choice(Text):
             if option.lower() == node.text.lower():
                 return self.refuse(node, at, report, f"write {option}, upper and lower case count")
 
-        return self.refuse(node, at, report)
+        hint = "" if node.variable else near(node.text, self.options).removeprefix(" - ")
+        return self.refuse(node, at, report, hint)
 
     def json_schema(self) -> JSON:
         return {"anyOf": [{"enum": list(self.options)}, VARIABLE_SCHEMA]}
@@ -263,195 +269,22 @@ class SecretText(Text):
         return {"type": "string", "minLength": 1}
 
 
-class Duration(Shape[float]):
-    """A time with its unit."""
-
-    _UNITS: Final[dict[str, float]] = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400}
-    _FORM: Final = re.compile(r"(\d{1,12}(?:\.\d{1,9})?) ?([A-Za-z]+)\Z", re.ASCII)
-
-    def __init__(self, minimum_s: float, maximum_s: float, *, is_whole: bool = False) -> None:
-        kind = "whole seconds, as 60s or 1m," if is_whole else "a time as 500ms, 30s or 10m,"
-        super().__init__(f"{kind} from {minimum_s:g}s to {maximum_s:g}s", minimum_s)
-        self._minimum_s = minimum_s
-        self._maximum_s = maximum_s
-        self._is_whole = is_whole
-
-    def read(self, node: Node, at: Keys, report: Report) -> float:
-        if not isinstance(node, Scalar) or isinstance(node.value, bool):
-            return self.refuse(node, at, report)
-
-        if isinstance(node.value, int | float):
-            if node.value == 0 and self._minimum_s == 0:
-                return 0.0
-
-            return self.refuse(node, at, report, f"say the unit: {node.text}s or {node.text}ms")
-
-        match = self._FORM.match(node.text) if isinstance(node.value, str) else None
-        unit = self._UNITS.get(match[2]) if match else None
-        if match is None or unit is None:
-            return self.refuse(node, at, report, "the units are ms, s, m, h and d")
-
-        seconds = float(match[1]) * unit
-        if self._is_whole and seconds != int(seconds):
-            return self.refuse(node, at, report)
-
-        if not self._minimum_s <= seconds <= self._maximum_s:
-            return self.refuse(node, at, report)
-
-        return seconds
-
-    def json_schema(self) -> JSON:
-        text: JSON = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?(ms|s|m|h|d)$"}
-        return {"anyOf": [text, {"const": 0}, VARIABLE_SCHEMA]}
-
-
-class Size(Shape[int]):
-    """Bytes, as a number or with a unit."""
-
-    _UNITS: Final[dict[str, int]] = {
-        "B": 1,
-        "kB": 10**3,
-        "MB": 10**6,
-        "GB": 10**9,
-        "TB": 10**12,
-        "KiB": 2**10,
-        "MiB": 2**20,
-        "GiB": 2**30,
-        "TiB": 2**40,
-    }
-    _FORM: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([A-Za-z]+)\Z", re.ASCII)
-
-    def __init__(self, minimum: int, maximum: int, *, zero: str = "") -> None:
-        also = f"0 for {zero}, or " if zero else ""
-        super().__init__(
-            f"{also}a size as 131072, 128KiB or 16MiB from {minimum} to {maximum} bytes", minimum
-        )
-        self._minimum = minimum
-        self._maximum = maximum
-        self._has_zero = bool(zero)
-
-    def read(self, node: Node, at: Keys, report: Report) -> int:
-        size = self.size_of(node)
-        if size is None:
-            return self.refuse(node, at, report, self.hint(node))
-
-        if size == 0 and self._has_zero:
-            return 0
-
-        if not self._minimum <= size <= self._maximum:
-            return self.refuse(node, at, report)
-
-        return size
-
-    def size_of(self, node: Node) -> int | None:
-        """Bytes, None where it is no size at all."""
-        if not isinstance(node, Scalar) or octal_hint(node):
-            return None
-
-        value = node.value
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-
-        match = self._FORM.match(node.text) if isinstance(value, str) else None
-        unit = self._UNITS.get(match[2]) if match else None
-        if match is None or unit is None:
-            return None
-
-        size = float(match[1]) * unit
-        return int(size) if size == int(size) else None
-
-    def hint(self, node: Node) -> str:
-        """Say what was probably meant."""
-        match = self._FORM.match(node.text) if isinstance(node, Scalar) else None
-        letters = match[2].lower() if match else ""
-        if match is None or letters in {unit.lower() for unit in ("B", "bytes")}:
-            return number_hint(node)
-
-        if letters[0] in "kmgt" and letters in {letters[0] + end for end in ("", "b", "i", "ib")}:
-            big = letters[0].upper()
-            small = "k" if big == "K" else big
-            return f"write {match[1]}{big}iB (powers of 1024) or {match[1]}{small}B (of 1000)"
-
-        return "the units are B, kB, MB, GB, KiB, MiB and GiB"
-
-    def json_schema(self) -> JSON:
-        text: JSON = {"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)? ?([KMGT]iB|[kMGT]?B)$"}
-        number: JSON = {"type": "integer", "minimum": 0, "maximum": self._maximum}
-        return {"anyOf": [number, text, VARIABLE_SCHEMA]}
-
-
-class Plain(Shape[dict[str, object]]):
-    """A mapping of anything, as JSON would hold it (rule DE-11)."""
-
-    def __init__(self, expected: str) -> None:
-        super().__init__(expected, {})
-
-    def read(self, node: Node, at: Keys, report: Report) -> dict[str, object]:
-        if isinstance(node, Scalar) and node.value is None:
-            return {}
-
-        if not isinstance(node, MapNode):
-            return self.refuse(node, at, report)
-
-        return {
-            key: self._value(entry.value, (*at, key), report) for key, entry in node.entries.items()
-        }
-
-    def json_schema(self) -> JSON:
-        return {"type": ["object", "null"]}
-
-    def _value(self, node: Node, at: Keys, report: Report) -> object:
-        if isinstance(node, MapNode):
-            return {
-                key: self._value(entry.value, (*at, key), report)
-                for key, entry in node.entries.items()
-            }
-
-        if isinstance(node, ListNode):
-            return [
-                self._value(item, (*at, str(index)), report)
-                for index, item in enumerate(node.items)
-            ]
-
-        value = node.value if isinstance(node, Scalar) else None
-        hint = free_hint(node)
-        if hint:
-            report.add(node.place, at, f"{found(node)} is ambiguous - {hint}")
-        elif value is None or (isinstance(value, float) and not math.isfinite(value)):
-            hint = node.hint if isinstance(node, Scalar) else ""
-            message = f"expected a value, got {found(node)}"
-            report.add(node.place, at, f"{message} - {hint or 'leave the key out'}")
-
-        return value
-
-
-class Table(Shape["Arguments"]):
-    """Arguments of an exchange, queue or binding (rule DE-11)."""
-
-    def __init__(self) -> None:
-        super().__init__("a mapping of argument names to values", {})
-        self._plain = Plain(self.expected)
-
-    def read(self, node: Node, at: Keys, report: Report) -> Arguments:
-        plain: Mapping[str, object] = self._plain.read(node, at, report)
-        if not report.is_sound(at) or any(value is None for value in plain.values()):
-            return {}
-
-        try:
-            return table_from_plain(plain)
-        except ValueError as error:
-            report.add(node.place, at, f"cannot become an AMQP table: {error}")
-            return {}
-
-    def json_schema(self) -> JSON:
-        return self._plain.json_schema()
-
-
 def _one_of(options: tuple[str, ...]) -> str:
     if len(options) == 1:
         return options[0]
 
     return f"{', '.join(options[:-1])} or {options[-1]}"
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """Say which of the names was probably meant; begins with the dash, empty if none was."""
+    # Imported when there is something to complain about: starting does not pay for it.
+    from difflib import get_close_matches
+
+    folded = {known.lower().replace("-", "_"): known for known in islice(names, _COMPARED_MAX)}
+    asked = name[:NAME_BYTES_MAX].lower().replace("-", "_")
+    matches = get_close_matches(asked, folded, n=1, cutoff=0.6)
+    return f" - did you mean {folded[matches[0]]!r}?" if matches else ""
 
 
 def quote_hint(node: Node) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker.config.free import Plain, Table
 from broker.config.records import Key, ListOf, NamedMap, Record, Values
 from broker.config.schema import (
     BindingConfig,
@@ -27,8 +28,6 @@ from broker.config.shapes import (
     Name,
     Nullable,
     Pattern,
-    Plain,
-    Table,
     Text,
 )
 

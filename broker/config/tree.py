@@ -52,7 +52,7 @@ class Node:
 class Scalar(Node):
     """Text, number, true or false, or nothing."""
 
-    __slots__ = ("hint", "is_plain", "text", "value", "variable")
+    __slots__ = ("hint", "is_broken", "is_plain", "text", "value", "variable")
 
     def __init__(self, place: Place, value: object, *, text: str, is_plain: bool) -> None:
         super().__init__(place)
@@ -66,6 +66,9 @@ class Scalar(Node):
         self.variable = ""
         """Name of the environment variable it was taken from: then it is shown to nobody, and its
         looks decide the type only where no text is expected."""
+
+        self.is_broken = False
+        """Reported already: nobody else complains of it."""
 
         self.hint = ""
         """What the source text tells of a likely slip."""

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
+_LINE_LENGTH_MAX: Final = 1000
+"""Characters of a line that are looked at: searching may take their square."""
+
 _KEY_WITHOUT_SPACE: Final = re.compile(r"""\s*(?:-\s+)*([\w.-]+|"[^"]*"|'[^']*'):[^\s]""")
 _QUOTE_GOES_ON: Final = re.compile(r""":\s+(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*')\s*[^\s#,\]}]""")
 _SECOND_COLON: Final = re.compile(r"""^[^"'#]*?:\s+[^"'\s{\[#][^#]*?:(?:\s|$)""")
@@ -34,6 +37,15 @@ def explain(error: MarkedYAMLError, path: str, text: str) -> Problem:
         return Problem(path, line, column, "", "the quote that opens here is never closed")
 
     source = _Source(lines, line, column)
+    if "flow" not in context and not _about_tabs(source):
+        # The parser only stumbles in the line after; this points to the slip itself.
+        places = ((line, source.line), (source.previous_number, source.previous))
+        for number, written in places:
+            slip = _KEY_WITHOUT_SPACE.match(written)
+            if slip is not None:
+                message = "a space is missing after this colon"
+                return Problem(path, number, slip.end() - 1, "", message)
+
     opened = error.context_mark.line + 1 if error.context_mark is not None else 0
     message = (
         _about_tabs(source)
@@ -51,7 +63,7 @@ class _Source:
     __slots__ = ("before", "character", "line", "previous", "previous_number")
 
     def __init__(self, lines: list[str], line: int, column: int) -> None:
-        self.line = lines[line - 1] if 0 < line <= len(lines) else ""
+        self.line = lines[line - 1][:_LINE_LENGTH_MAX] if 0 < line <= len(lines) else ""
         self.character = self.line[column - 1 : column]
         self.before = self.line[: column - 1]
         self.previous = ""
@@ -59,7 +71,7 @@ class _Source:
         for number in range(min(line - 1, len(lines)), 0, -1):
             candidate = lines[number - 1]
             if candidate.strip() and not candidate.lstrip().startswith("#"):
-                self.previous = candidate
+                self.previous = candidate[:_LINE_LENGTH_MAX]
                 self.previous_number = number
                 break
 
@@ -83,8 +95,8 @@ def _about_tokens(problem: str, context: str, source: _Source) -> str:
 
     if "escape" in problem:
         return (
-            "in double quotes a backslash begins an escape, and this is none"
-            " - use single quotes, as for regular expressions: '^a\\.b'"
+            "in double quotes a backslash begins an escape, and this is none - use single quotes,"
+            " also for regular expressions: '^a\\.b'"
         )
 
     if "cannot start any token" in problem and source.character:
@@ -103,6 +115,12 @@ def _about_tokens(problem: str, context: str, source: _Source) -> str:
 
 
 def _about_flow(problem: str, context: str, opened: int) -> str:
+    if "flow node" in context:
+        return (
+            "a value is missing before this, or a bracket is never closed - quote what contains"
+            " a # after a space, it begins a comment"
+        )
+
     if "flow" not in context or "expected ','" not in problem:
         return ""
 
@@ -121,11 +139,6 @@ def _about_blocks(problem: str, context: str, source: _Source) -> str:
             ' a " inside "..." as \\"'
         )
 
-    for number_hint, line in (("this line", source.line), ("the line before", source.previous)):
-        slip = _KEY_WITHOUT_SPACE.match(line)
-        if slip is not None:
-            return f"a space is missing after the colon in {number_hint}"
-
     if "mapping values are not allowed" in problem:
         return _about_second_colon(source)
 
@@ -133,11 +146,9 @@ def _about_blocks(problem: str, context: str, source: _Source) -> str:
         return "here a list goes on as a mapping - begin the line with '- ' or indent it otherwise"
 
     if "block mapping" in context or "block end" in problem:
-        what = "'- ' begins a list entry" if source.line.lstrip().startswith("- ") else "this line"
         return (
-            f"{what} at a place where a key of the mapping was expected: its indentation of"
-            f" {_indent(source.line)} spaces fits no line above - indent it like the keys it"
-            " belongs with"
+            f"no line above has this line's indentation ({_indent(source.line)})"
+            " - indent it like the lines it belongs with"
         )
 
     if "document start" in problem:

@@ -50,7 +50,6 @@ _FORBIDDEN: Final = re.compile(
 )
 _VARIABLE: Final = re.compile(r"\$(\$\{)|\$\{([^}]*)\}?")
 _VARIABLE_FORM: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?\Z", re.DOTALL)
-_VARIABLE_BYTES_MAX: Final = 64 * 1024
 
 _TAG_TEXT: Final = "tag:yaml.org,2002:str"
 
@@ -104,6 +103,7 @@ def tree_from_yaml(raw: bytes, report: Report, environ: Mapping[str, str]) -> No
         message = "not valid YAML: a character that YAML does not allow"
         raise ConfigProblems([*report.problems, Problem(report.path, 0, 0, "", message)]) from None
 
+    builder.finish()
     return builder.root
 
 
@@ -164,6 +164,8 @@ class _Builder:
         "_lines",
         "_nodes",
         "_report",
+        "_run_on",
+        "_substituted",
         "root",
     )
 
@@ -176,6 +178,8 @@ class _Builder:
         self._anchors: dict[str, tuple[Node, int]] = {}
         self._nodes = 0
         self._documents = 0
+        self._substituted = 0
+        self._run_on: list[tuple[Scalar, Keys]] = []
 
     def take(self, event: yaml.Event) -> None:
         if isinstance(event, yaml.ScalarEvent):
@@ -192,6 +196,17 @@ class _Builder:
             self._documents += 1
             if self._documents > 1:
                 self._stop(self._place(event), "a second document begins here - one file is one")
+
+    def finish(self) -> None:
+        """Report what would only repeat a syntax error, had there been one."""
+        for scalar, keys in self._run_on:
+            scalar.is_broken = True
+            self._report.add(
+                scalar.place,
+                keys,
+                "this text runs on over several lines - indent the next line less or put a space"
+                " after its colon; quote the text if it is meant so",
+            )
 
     # Values
 
@@ -211,21 +226,18 @@ class _Builder:
 
     def _scalar(self, event: yaml.ScalarEvent, place: Place) -> Scalar:
         text = str(event.value)
-        is_plain = not event.style and self._accepts_tag(event.tag, place) != _TAG_TEXT
+        tag = str(event.tag or "")
+        is_plain = not event.style and tag not in {"!", _TAG_TEXT}
         value = resolve_plain(text) if is_plain else text
         scalar = Scalar(place, value, text=text, is_plain=is_plain)
+        scalar.is_broken = not self._accepts_tag(tag, place)
         if "${" in text:
             self._substitute(scalar)
             return scalar
 
         start, end = event.start_mark, event.end_mark
         if is_plain and text and start and end and end.line > start.line:
-            self._report.add(
-                place,
-                self._keys_here(),
-                "this text runs on over several lines - indent the next line less or put a space"
-                " after its colon; quote the text if it is meant so",
-            )
+            self._run_on.append((scalar, self._keys_here()))
         elif is_plain and not text and self._has_comment(place):
             scalar.hint = "a # after a space begins a comment, quote a text that begins with #"
 
@@ -251,20 +263,31 @@ class _Builder:
         form = _VARIABLE_FORM.match(match[2])
         if form is None or not match[0].endswith("}"):
             message = "expected ${NAME} or ${NAME:-default} - write $${ for a literal ${"
-            self._report.add(scalar.place, self._keys_here(), message)
+            self._break(scalar, message)
             return ""
 
         scalar.variable = form[1]
         value = self._environ.get(form[1]) or form[2]
         if value is None:
-            message = (
-                f"the environment variable {form[1]} is not set or empty"
-                f" - set it, or give a default: ${{{form[1]}:-default}}"
+            # A password may hold ${...} by chance: then its parts are not shown.
+            is_secret = "password" in "".join(self._keys_here()[-1:])
+            name = "NAME" if is_secret else form[1]
+            self._break(
+                scalar,
+                f"the environment variable{'' if is_secret else ' ' + name} is not set or empty"
+                f" - set it, or give a default: ${{{name}:-default}}",
             )
-            self._report.add(scalar.place, self._keys_here(), message)
             return ""
 
-        return value[:_VARIABLE_BYTES_MAX]
+        self._substituted += len(value)
+        if self._substituted > TEXT_BYTES_MAX:
+            self._stop(scalar.place, f"variables put in more than {TEXT_BYTES_MAX} characters")
+
+        return value
+
+    def _break(self, scalar: Scalar, message: str) -> None:
+        scalar.is_broken = True
+        self._report.add(scalar.place, self._keys_here(), message)
 
     def _take_alias(self, event: yaml.AliasEvent) -> None:
         place = self._place(event)
@@ -273,7 +296,7 @@ class _Builder:
         if known is None:
             is_inside = any(level.anchor == name for level in self._levels)
             why = "stands inside what it names" if is_inside else "names no anchor before it"
-            self._stop(place, f"the alias *{name} {why} - quote a text that begins with *")
+            self._stop(place, f"this alias {why} - quote a text that begins with *")
 
         node, size = known
         self._count(size, place)
@@ -294,7 +317,7 @@ class _Builder:
         if len(self._levels) >= DEPTH_MAX:
             self._stop(node.place, f"nested deeper than {DEPTH_MAX} levels")
 
-        self._accepts_tag(event.tag, node.place)
+        self._accepts_tag(str(event.tag or ""), node.place)
         self._count(1, node.place)
         self._levels.append(_Level(node, self._keys_here(), event.anchor or "", self._nodes - 1))
 
@@ -377,14 +400,14 @@ class _Builder:
                 place, f"more than {NODES_MAX} values, aliases counted each time they are used"
             )
 
-    def _accepts_tag(self, tag: str | None, place: Place) -> str:
-        tag = tag or ""
-        if tag not in {"", "!", _TAG_TEXT}:
-            self._report.add(
-                place, self._keys_here(), "tags are not supported - quote a text that begins with !"
-            )
+    def _accepts_tag(self, tag: str, place: Place) -> bool:
+        if tag in {"", "!", _TAG_TEXT}:
+            return True
 
-        return _TAG_TEXT if tag == "!" else tag
+        self._report.add(
+            place, self._keys_here(), "tags are not supported - quote a text that begins with !"
+        )
+        return False
 
     def _has_comment(self, place: Place) -> bool:
         line = self._lines[place.line - 1] if place.line <= len(self._lines) else ""
