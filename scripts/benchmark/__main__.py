@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmark.brokers import ROOT, Broker, External, prepare_leveret
-from benchmark.client import BrokerError
-from benchmark.measurement import Options
-from benchmark.report import Results, load_results, render_markdown, render_text
-from benchmark.scenarios import SCENARIOS, Scenario, choose_scenarios
+from scripts.benchmark.brokers import ROOT, Broker, External, prepare_leveret
+from scripts.benchmark.client import BrokerError
+from scripts.benchmark.measurement import Options
+from scripts.benchmark.report import Results, load_results, render_markdown, render_text
+from scripts.benchmark.scenarios import SCENARIOS, Scenario, choose_scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,22 +30,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(render_markdown(load_results(given.table)))
         return 0
 
-    try:
-        scenarios = choose_scenarios(given.only.split(",") if given.only else [])
-        brokers: list[Broker] = []
-        if not given.without_leveret:
-            brokers += [
-                prepare_leveret(given.python, build) for build in given.build or ["compiled"]
-            ]
-
-        brokers += [External(url) for url in given.against]
-    except (BrokerError, ValueError, OSError) as error:
-        sys.stderr.write(f"bench: {error}\n")
-        return 2
-
-    if not brokers:
+    if given.without_leveret and not given.against:
         parser.error("nothing to measure: --without-leveret needs --against")
 
+    with tempfile.TemporaryDirectory(prefix="leveret-bench-") as folder:
+        try:
+            scenarios = choose_scenarios(given.only.split(",") if given.only else [])
+            brokers = _find_brokers(given, Path(folder))
+        except (BrokerError, ValueError, OSError, subprocess.SubprocessError) as error:
+            sys.stderr.write(f"bench: {error}\n")
+            return 2
+
+        return _measure(given, scenarios, brokers)
+
+
+def _find_brokers(given: argparse.Namespace, folder: Path) -> list[Broker]:
+    builds = [] if given.without_leveret else dict.fromkeys(given.build or ["compiled"])
+    brokers: list[Broker] = [prepare_leveret(given.python, build, folder) for build in builds]
+    return brokers + [External(url) for url in given.against]
+
+
+def _measure(
+    given: argparse.Namespace, scenarios: Sequence[Scenario], brokers: Sequence[Broker]
+) -> int:
     options = Options(given.seconds, given.connections, given.queues, given.messages)
     results = Results([broker.name for broker in brokers])
     results.describe(options, given.rounds, given.python)

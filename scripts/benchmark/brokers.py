@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmark.client import BrokerError, Client, Target, parse_target
-from benchmark.machine import listening_pids
+from scripts.benchmark.client import BrokerError, Client, Target, parse_target
+from scripts.benchmark.machine import listening_pids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +85,7 @@ class Leveret(Broker):
                 process = subprocess.Popen(
                     [self._python, *_SERVE, "--port", str(port)],
                     cwd=folder,
-                    env=leveret_environment(self._source),
+                    env=_leveret_environment(self._source),
                     stdout=output,
                     stderr=output,
                 )
@@ -104,9 +102,11 @@ class Leveret(Broker):
                 _stop(process)
 
 
-def leveret_environment(source: Path) -> dict[str, str]:
+def _leveret_environment(source: Path) -> dict[str, str]:
     """Make ``source`` the place that ``broker`` is imported from."""
-    return {**os.environ, "PYTHONPATH": str(source)}
+    environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONSAFEPATH": "1"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    return environment
 
 
 def _free_port() -> int:
@@ -166,63 +166,33 @@ def _output(command: list[str]) -> str:
     return done.stdout.strip()
 
 
-def prepare_leveret(python: str, build: str) -> Leveret:
-    """Make the wanted build of the checkout ready to run.
+def prepare_leveret(python: str, build: str, folder: Path) -> Leveret:
+    """Take a copy of the wanted build into ``folder``.
 
-    The plain build is a copy of the sources, so that compiled modules which lie beside them are
-    not picked up; the compiled build is installed into a folder named after the sources' digest.
+    A copy, so that a run of an hour measures one state of the tree, whoever works in it meanwhile.
     """
-    digest = _source_digest()
-    folder = ROOT / "build" / "bench" / f"{build}-{digest}"
-    if not folder.exists():
-        staging = folder.with_name(f"{folder.name}.{os.getpid()}")
-        try:
-            _build_into(staging, python, build)
-            with contextlib.suppress(FileExistsError):
-                staging.rename(folder)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
+    if build == "compiled":
+        # It says itself what it does and what went wrong.
+        command = [python, str(ROOT / "scripts" / "support" / "compiled_copy.py")]
+        if subprocess.run(command, check=False, timeout=BUILD_LIMIT_S).returncode:
+            raise BrokerError("there is no compiled build to measure")
 
-    compiled = any(folder.glob("**/*.so")) or any(folder.glob("**/*.pyd"))
-    if compiled != (build == "compiled"):
-        raise BrokerError(f"the build in {folder} is not {build}; is a C compiler there?")
+        original, ignore = ROOT / ".build" / "compiled", shutil.ignore_patterns("__pycache__")
+    else:
+        original, ignore = ROOT, shutil.ignore_patterns("__pycache__", "*.so", "*.pyd")
 
-    return Leveret(python, folder, build)
+    source = folder / build
+    shutil.copytree(original / "broker", source / "broker", ignore=ignore)
+    if build == "compiled":
+        # mypyc's shared library lies beside the package.
+        for library in [*original.glob("*.so"), *original.glob("*.pyd")]:
+            shutil.copy2(library, source)
 
+    # As an installation has it: else every start would compile the modules to byte code.
+    command = [python, "-m", "compileall", "-q", str(source)]
+    subprocess.run(command, check=True, timeout=BUILD_LIMIT_S)
+    is_compiled = any(source.rglob("*.so")) or any(source.rglob("*.pyd"))
+    if is_compiled != (build == "compiled"):
+        raise BrokerError(f"the build is not {build}")
 
-def _build_into(folder: Path, python: str, build: str) -> None:
-    if build == "plain":
-        ignore = shutil.ignore_patterns("*.so", "*.pyd", "__pycache__")
-        shutil.copytree(ROOT / "broker", folder / "broker", ignore=ignore)
-        # As an installation would have it: without this the first start compiles every module.
-        subprocess.run(
-            [python, "-m", "compileall", "-q", str(folder)], check=True, timeout=BUILD_LIMIT_S
-        )
-        return
-
-    sys.stderr.write("bench: compiling the broker, once for these sources\n")
-    # A copy, because a build leaves its traces in the tree it builds.
-    with tempfile.TemporaryDirectory(prefix="leveret-build-") as copy:
-        ignore = shutil.ignore_patterns(
-            ".git", ".venv", "build", "*.so", "__pycache__", "tests", "interop"
-        )
-        shutil.copytree(ROOT, copy, dirs_exist_ok=True, ignore=ignore)
-        done = subprocess.run(
-            [python, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), copy],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=BUILD_LIMIT_S,
-        )
-        if done.returncode:
-            raise BrokerError(f"the compiled build failed: {done.stderr[-2000:]}")
-
-
-def _source_digest() -> str:
-    digest = hashlib.sha256()
-    files = sorted((ROOT / "broker").rglob("*.py"))
-    for path in [ROOT / "setup.py", ROOT / "pyproject.toml", *files]:
-        if path.exists():
-            digest.update(str(path.relative_to(ROOT)).encode() + b"\0" + path.read_bytes())
-
-    return digest.hexdigest()[:12]
+    return Leveret(python, source, build)

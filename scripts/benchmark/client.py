@@ -13,7 +13,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from urllib.parse import unquote, urlsplit
 
-from benchmark.frames import (
+from scripts.benchmark.frames import (
     CHANNEL,
     FRAME_METHOD,
     Frame,

@@ -12,11 +12,11 @@ import struct
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmark.client import BrokerError, Client, Target
-from benchmark.frames import ack, measure_delivery
+from scripts.benchmark.client import BrokerError, Client, Target
+from scripts.benchmark.frames import ack, measure_delivery
 
 if TYPE_CHECKING:
-    from benchmark.workers import Pipe
+    from scripts.benchmark.workers import Pipe
 
 __all__ = ["ConsumerPlan", "ConsumerResult", "DeliveryCounter", "run_consumer"]
 

@@ -10,11 +10,11 @@ import struct
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmark.client import BrokerError, Client, Target
-from benchmark.frames import ACK_FRAME_BYTES, publish
+from scripts.benchmark.client import BrokerError, Client, Target
+from scripts.benchmark.frames import ACK_FRAME_BYTES, publish
 
 if TYPE_CHECKING:
-    from benchmark.workers import Pipe
+    from scripts.benchmark.workers import Pipe
 
 __all__ = ["ConfirmCounter", "PublisherPlan", "PublisherResult", "build_batch", "run_publisher"]
 

@@ -9,9 +9,9 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from benchmark.brokers import commit_name
-from benchmark.machine import describe_machine
-from benchmark.measurement import HIGHER_IS_BETTER, Measurement, Options
+from scripts.benchmark.brokers import commit_name
+from scripts.benchmark.machine import describe_machine
+from scripts.benchmark.measurement import HIGHER_IS_BETTER, Measurement, Options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Results", "Series", "load_results", "render_markdown", "render_text"]
 
 FORMAT: Final = 1
-_CPU_SUFFIX: Final = " cpu"
+CPU_SUFFIX: Final = " cpu"
+LOAD_SUFFIX: Final = " load"
+BUSY_CORES: Final = 0.5
+"""A load generator that takes more than this of the machine is part of what was measured."""
 
 
 class Series(NamedTuple):
@@ -59,11 +62,11 @@ class Results:
         """Keep one figure, and the CPU figures that came with it."""
         self._append(measurement.name, broker, measurement.unit, measurement.value)
         if measurement.cpu_s_per_million is not None:
-            name = measurement.name + _CPU_SUFFIX
+            name = measurement.name + CPU_SUFFIX
             self._append(name, broker, "s/M", measurement.cpu_s_per_million)
 
         if measurement.client_cpu_share is not None:
-            name = f"{measurement.name} load"
+            name = measurement.name + LOAD_SUFFIX
             self._append(name, broker, "cores", measurement.client_cpu_share)
 
     def _append(self, name: str, broker: str, unit: str, value: float) -> None:
@@ -136,6 +139,7 @@ def render_text(results: Results) -> str:
         ).rstrip()
         for row in rows
     ]
+    lines += ["", _load_note(results)]
     lines += [f"ERROR {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
 
@@ -147,7 +151,7 @@ def render_markdown(results: Results) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
     keys = ("commit", "python", "cpu", "cores", "system", "rounds", "seconds", "time")
     facts = ", ".join(f"{key} {results.facts[key]}" for key in keys if key in results.facts)
-    lines += ["", f"Median ± half the range. {facts}."]
+    lines += ["", f"Median ± half the range. ↓: less is better. {facts}.", _load_note(results)]
     lines += [f"\nFailed: {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
 
@@ -156,12 +160,30 @@ def _rows(results: Results) -> list[list[str]]:
     first, *others = results.brokers
     rows = [["scenario", "unit", *results.brokers, *[f"vs {other}" for other in others]]]
     for name, by_broker in results.series.items():
+        if name.endswith(LOAD_SUFFIX):
+            continue
+
         unit = next(iter(by_broker.values())).unit
         cells = [_cell(by_broker.get(broker)) for broker in results.brokers]
         ratios = [_ratio(by_broker, first, other) for other in others]
         rows.append([name, unit, *cells, *ratios])
 
     return rows
+
+
+def _load_note(results: Results) -> str:
+    """Say which figures are as much the load generator's as the broker's."""
+    busy = [
+        f"{name.removesuffix(LOAD_SUFFIX)} on {broker} ({series.median:.2f})"
+        for name, by_broker in results.series.items()
+        if name.endswith(LOAD_SUFFIX)
+        for broker, series in by_broker.items()
+        if series.median > BUSY_CORES
+    ]
+    if not busy:
+        return f"The load generator never took more than {BUSY_CORES} cores."
+
+    return f"Cores taken by the load generator: {', '.join(busy)}."
 
 
 def _cell(series: Series | None) -> str:

@@ -6,18 +6,18 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Final
 
-from benchmark.client import BrokerError, Client, raise_file_limit
-from benchmark.frames import measure_delivery, publish
-from benchmark.machine import resident_bytes
-from benchmark.measurement import Measurement, Options
-from benchmark.publisher import PublisherPlan, PublisherResult, run_publisher
-from benchmark.throughput import scratch_queues, wait_for_count
-from benchmark.workers import Crew
+from scripts.benchmark.client import BrokerError, Client, raise_file_limit
+from scripts.benchmark.frames import measure_delivery, publish
+from scripts.benchmark.machine import resident_bytes
+from scripts.benchmark.measurement import Measurement, Options
+from scripts.benchmark.publisher import PublisherPlan, PublisherResult, run_publisher
+from scripts.benchmark.throughput import scratch_queues, wait_for_count
+from scripts.benchmark.workers import Crew
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmark.brokers import Running
+    from scripts.benchmark.brokers import Running
 
 __all__ = [
     "run_connections",

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
-from benchmark.brokers import Running
-from benchmark.measurement import Measurement, Options
-from benchmark.resources import (
+from scripts.benchmark.brokers import Running
+from scripts.benchmark.measurement import Measurement, Options
+from scripts.benchmark.resources import (
     run_connections,
     run_idle_memory,
     run_million_ready,
@@ -16,7 +16,7 @@ from benchmark.resources import (
     run_round_trip,
     run_start,
 )
-from benchmark.throughput import FLOWS, run_backlog, run_flow
+from scripts.benchmark.throughput import FLOWS, run_backlog, run_flow
 
 __all__ = ["SCENARIOS", "Scenario", "choose_scenarios"]
 

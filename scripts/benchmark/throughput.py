@@ -6,17 +6,17 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from benchmark.client import BrokerError, Client
-from benchmark.consumer import ConsumerPlan, ConsumerResult, run_consumer
-from benchmark.machine import cpu_seconds
-from benchmark.measurement import Measurement, Options
-from benchmark.publisher import PublisherPlan, PublisherResult, run_publisher
-from benchmark.workers import Crew, Worker
+from scripts.benchmark.client import BrokerError, Client
+from scripts.benchmark.consumer import ConsumerPlan, ConsumerResult, run_consumer
+from scripts.benchmark.machine import cpu_seconds
+from scripts.benchmark.measurement import Measurement, Options
+from scripts.benchmark.publisher import PublisherPlan, PublisherResult, run_publisher
+from scripts.benchmark.workers import Crew, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from benchmark.brokers import Running
+    from scripts.benchmark.brokers import Running
 
 __all__ = ["FLOWS", "Flow", "run_backlog", "run_flow", "scratch_queues"]
 

@@ -6,7 +6,7 @@ import multiprocessing
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
-from benchmark.client import BrokerError
+from scripts.benchmark.client import BrokerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
