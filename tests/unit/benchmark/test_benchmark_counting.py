@@ -85,7 +85,7 @@ def test_a_missing_delivery_is_an_error() -> None:
 def test_a_delivery_of_another_size_is_an_error() -> None:
     counter = DeliveryCounter("c000")
     counter.feed(memoryview(delivery(1) + delivery(2, b"longer" * 20)))
-    with pytest.raises(BrokerError, match="delivery 3"):
+    with pytest.raises(BrokerError, match="not where it should be"):
         counter.feed(memoryview(delivery(3) * 2))
 
 
