@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.auth.users import User
 from broker.core.erlterm import resource_text
 from broker.errors import AccessRefused, ResourceLocked
 
 if TYPE_CHECKING:
+    from broker.auth.users import User
     from broker.core.queue.queue import Queue
 
 __all__ = ["Actor"]

@@ -7,9 +7,12 @@ cycle is one ``basic.ack(multiple)`` and the state is two integers.
 
 from __future__ import annotations
 
-from mypy_extensions import i64
+from typing import TYPE_CHECKING
 
-from broker.core.output import Output
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+    from broker.core.output import Output
 
 __all__ = ["ConfirmSet", "Confirms"]
 

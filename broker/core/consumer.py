@@ -9,15 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 from broker.core.message import Message, content_on_channel
 from broker.core.output import OUTPUT_TURN_BYTES_MAX, Output
 from broker.core.unacked import Unacked
-from broker.wire.tables import Arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_extensions import i64
+
     from broker.core.queue.queue import Queue
+    from broker.wire.tables import Arguments
 
 __all__ = ["UNLIMITED", "Consumer", "Deliveries"]
 
@@ -34,6 +36,7 @@ class Deliveries:
     Args:
         output: the connection's output buffer.
         channel_id: the channel number, 1 to 65535.
+        on_cancel: told of each consumer whose queue is gone (rule CO-13).
 
     """
 
@@ -46,13 +49,17 @@ class Deliveries:
         "getter",
         "limited",
         "next_tag",
+        "on_cancel",
         "output",
         "prefetch_limit",
         "unacked",
     )
 
-    def __init__(self, output: Output, channel_id: i64) -> None:
+    def __init__(
+        self, output: Output, channel_id: i64, on_cancel: Callable[[Consumer], None]
+    ) -> None:
         self.output = output
+        self.on_cancel = on_cancel
         self.channel_id = channel_id
         self.channel: bytes = int(channel_id).to_bytes(2, "big")
         self.channel_high: i64 = channel_id >> 8

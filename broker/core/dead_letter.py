@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 from broker.core.message import Address, Message, content_with_properties
-from broker.core.queue.arguments import QueueSettings
 from broker.core.routing import route
-from broker.wire.properties import Properties, set_headers, without_expiration
+from broker.wire.properties import set_headers, without_expiration
 from broker.wire.tables import Arguments, Field
 
 if TYPE_CHECKING:
+    from broker.core.queue.arguments import QueueSettings
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
 

@@ -8,10 +8,12 @@ is needed for the few stamps that leave the broker.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_extensions import i64
 
 __all__ = ["Deadlines", "Timer"]
 

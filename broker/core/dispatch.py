@@ -8,11 +8,12 @@ the channel's limit allows. So choosing costs the same with one consumer and wit
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
-from broker.core.consumer import Consumer
+    from broker.core.consumer import Consumer
 
 __all__ = ["Rotation"]
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.actor import Actor
-from broker.core.binding import Binding, Destination
 from broker.core.equivalence import (
     ExchangeTraits,
     alternate_exchange_of,
@@ -25,10 +23,12 @@ from broker.core.exchange.base import (
 from broker.core.exchange.registry import create_exchange, exchange_type_named
 from broker.core.queue.queue import Queue
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
-from broker.wire.tables import Arguments
 
 if TYPE_CHECKING:
+    from broker.core.actor import Actor
+    from broker.core.binding import Binding, Destination
     from broker.core.vhost import VirtualHost
+    from broker.wire.tables import Arguments
 
 __all__ = [
     "BindingRequest",

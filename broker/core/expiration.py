@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from mypy_extensions import i64
+from typing import TYPE_CHECKING, Final
 
 from broker.core.erlterm import erl_string, erl_tuple
 from broker.errors import PreconditionFailed
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 __all__ = ["parse_expiration"]
 

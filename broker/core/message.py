@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 from broker.wire.properties import Properties, parse_properties
 
 if TYPE_CHECKING:
+    from mypy_extensions import i64
+
     from broker.core.consumer import Consumer
     from broker.core.dead_letter import DeathHistory
 

@@ -8,21 +8,24 @@ in it waits.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
-from broker.auth.mechanisms import Mechanism
-from broker.auth.users import User, UserStore
-from broker.clock import Clock
 from broker.core.actor import Actor
 from broker.core.confirms import ConfirmSet
 from broker.core.deadlines import Deadlines
 from broker.core.output import OutputSet
-from broker.core.settings import NodeSettings
 from broker.core.vhost import Log, VirtualHost
 from broker.limits import TIMERS_PER_TURN_MAX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_extensions import i64
+
+    from broker.auth.mechanisms import Mechanism
+    from broker.auth.users import User, UserStore
+    from broker.clock import Clock
+    from broker.core.settings import NodeSettings
 
 __all__ = ["ConnectionHandle", "Node"]
 
@@ -64,6 +67,7 @@ class Node:
     __slots__ = (
         "_wall_offset_s",
         "alarms",
+        "channel_counts",
         "clock",
         "confirms",
         "connection_counts",
@@ -101,8 +105,9 @@ class Node:
         self.confirms = ConfirmSet()
         self.vhosts: dict[str, VirtualHost] = {}
         self.connections: dict[ConnectionHandle, None] = {}
-        # Open connections by user name, for the users' limits (rule C-55).
+        # Open connections and channels by user name, for the users' limits (rules C-55, CH-05).
         self.connection_counts: dict[str, int] = {}
+        self.channel_counts: dict[str, int] = {}
         self.alarms: dict[str, None] = {}
 
     # -- driven from outside
@@ -114,7 +119,7 @@ class Node:
     def next_deadline(self) -> float | None:
         """When `run_deadlines` has something to do next, in seconds of the node's clock."""
         due_ms: i64 = self.deadlines.next_due_ms()
-        return None if due_ms < 0 else due_ms / 1000.0
+        return None if due_ms < 0 else int(due_ms) / 1000.0
 
     def run_deadlines(self) -> None:
         """Do what has come due; afterwards you must call `flush`."""
@@ -132,6 +137,16 @@ class Node:
     def resume(self) -> None:
         """Go on with deliveries that were cut short; afterwards you must call `flush`."""
         self.outputs.resume()
+
+    # -- the books
+
+    def count_connection(self, user_name: str, change: int) -> None:
+        """One more connection of a user, or one less."""
+        _count(self.connection_counts, user_name, change)
+
+    def count_channel(self, user_name: str, change: int) -> None:
+        """One more channel of a user, or one less."""
+        _count(self.channel_counts, user_name, change)
 
     # -- virtual hosts and rights
 
@@ -213,3 +228,11 @@ class Node:
         """Say 320 to every connection (rules C-78, DU-07); afterwards you must call `flush`."""
         for connection in list(self.connections):
             connection.force_close(SHUTDOWN_TEXT)
+
+
+def _count(counts: dict[str, int], name: str, change: int) -> None:
+    total = counts.get(name, 0) + change
+    if total:
+        counts[name] = total
+    else:
+        del counts[name]

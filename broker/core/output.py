@@ -7,12 +7,13 @@ deliveries: its consumers are parked here and woken when there is room again (de
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_extensions import i64
+
     from broker.core.consumer import Consumer
 
 __all__ = ["OUTPUT_TURN_BYTES_MAX", "Output", "OutputSet"]

@@ -6,24 +6,26 @@ method resolved to, rights included, for as long as the virtual host's generatio
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
-from broker.core.actor import Actor
-from broker.core.confirms import Confirms
-from broker.core.consumer import Deliveries
-from broker.core.exchange.base import Exchange
 from broker.core.exchange_commands import exchange_named
 from broker.core.expiration import parse_expiration
 from broker.core.message import Address, Message, content_with_properties
-from broker.core.queue.queue import Queue
 from broker.core.transaction import Publication, Transaction
-from broker.core.vhost import VirtualHost
 from broker.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
 from broker.limits import MESSAGE_BYTES_MAX_HARD
 from broker.wire.hot import encode_return
 from broker.wire.properties import Properties, without_header
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+    from broker.core.actor import Actor
+    from broker.core.confirms import Confirms
+    from broker.core.consumer import Deliveries
+    from broker.core.exchange.base import Exchange
+    from broker.core.queue.queue import Queue
+    from broker.core.vhost import VirtualHost
 
 __all__ = ["CARE_FLAGS", "Publisher", "Route"]
 
@@ -157,9 +159,7 @@ class Publisher:
                 f"{self._body_bytes_max}"
             )
 
-    def publish(
-        self, route: Route, properties: Properties, content: bytes, body_size: i64
-    ) -> None:
+    def publish(self, route: Route, properties: Properties, content: bytes, body_size: i64) -> None:
         """Publish one message: to its queues, or back to the publisher.
 
         Args:
@@ -266,9 +266,7 @@ class Publisher:
         queues, _ = self._vhost.route_queues(exchange, keys, headers)
         return queues
 
-    def _emit(
-        self, message: Message, queues: list[Queue], ttl_ms: i64, is_returned: bool
-    ) -> bool:
+    def _emit(self, message: Message, queues: list[Queue], ttl_ms: i64, is_returned: bool) -> bool:
         """Put a message into its queues, answer its publisher; False when a queue refused it."""
         if is_returned:
             self.return_count += 1

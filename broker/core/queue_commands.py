@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.actor import Actor
 from broker.core.equivalence import QueueTraits, check_queue_equivalence
 from broker.core.erlterm import resource_text
 from broker.core.queue.arguments import (
@@ -19,10 +18,11 @@ from broker.core.queue.arguments import (
 )
 from broker.core.queue.queue import Queue
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
-from broker.wire.tables import Arguments
 
 if TYPE_CHECKING:
+    from broker.core.actor import Actor
     from broker.core.vhost import VirtualHost
+    from broker.wire.tables import Arguments
 
 __all__ = [
     "QueueRequest",

@@ -27,14 +27,12 @@ class NodeSettings:
         connections_max: connections of the node; None is no limit (rule C-56).
         consumers_per_channel_max: rule CO-04.
         handshake_timeout_ms: from accept until the virtual host is open (rule C-07).
-        consumer_timeout_ms: longest time a delivery may stay unacked; 0 is no limit (rule MA-10).
 
     """
 
     __slots__ = (
         "channel_max",
         "connections_max",
-        "consumer_timeout_ms",
         "consumers_per_channel_max",
         "frame_max",
         "handshake_timeout_ms",
@@ -56,7 +54,6 @@ class NodeSettings:
         connections_max: int | None = None,
         consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX,
         handshake_timeout_ms: int = 10_000,
-        consumer_timeout_ms: int = 1_800_000,
     ) -> None:
         self.node_name = node_name
         self.product = product
@@ -67,4 +64,3 @@ class NodeSettings:
         self.connections_max = connections_max
         self.consumers_per_channel_max = consumers_per_channel_max
         self.handshake_timeout_ms = handshake_timeout_ms
-        self.consumer_timeout_ms = consumer_timeout_ms

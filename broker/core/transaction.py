@@ -6,12 +6,16 @@ settlements, in order (rule TX-04).
 
 from __future__ import annotations
 
-from mypy_extensions import i64
+from typing import TYPE_CHECKING
 
-from broker.core.message import Message
-from broker.core.queue.queue import Queue
 from broker.errors import PreconditionFailed
 from broker.limits import UNCOMMITTED_PER_CHANNEL_MAX
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+    from broker.core.message import Message
+    from broker.core.queue.queue import Queue
 
 __all__ = ["ACK", "REJECT", "REQUEUE", "Publication", "Settlement", "Transaction"]
 

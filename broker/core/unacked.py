@@ -8,11 +8,12 @@ hole; holes are swept out when they are the majority, so memory follows what is 
 
 from __future__ import annotations
 
-from typing import Final
-
-from mypy_extensions import i64
+from typing import TYPE_CHECKING, Final
 
 from broker.core.message import Message
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 __all__ = ["Unacked"]
 

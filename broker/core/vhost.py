@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-
-from mypy_extensions import i64
+from typing import TYPE_CHECKING
 
 from broker.core.dead_letter import DeadLetters
-from broker.core.deadlines import Deadlines
 from broker.core.exchange.base import Exchange, ExchangeSettings
 from broker.core.exchange.default import DefaultExchange
 from broker.core.exchange.registry import create_exchange
@@ -25,7 +23,12 @@ from broker.core.policy import (
 )
 from broker.core.queue.queue import Queue
 from broker.core.routing import route
-from broker.wire.tables import Arguments
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+    from broker.core.deadlines import Deadlines
+    from broker.wire.tables import Arguments
 
 __all__ = ["Log", "VirtualHost"]
 

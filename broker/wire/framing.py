@@ -7,12 +7,13 @@ completely is not copied again with every read: the chunks are kept and joined o
 
 from __future__ import annotations
 
-from typing import Final
-
-from mypy_extensions import i64
+from typing import TYPE_CHECKING, Final
 
 from broker.limits import MESSAGE_BYTES_MAX_HARD
 from broker.wire.constants import FRAME_END
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 __all__ = ["FRAME_OVERHEAD", "FrameDecoder", "FrameFault"]
 
@@ -52,19 +53,20 @@ class FrameDecoder:
         channel_id: its channel number.
         payload_start: where its payload begins.
         payload_end: where its payload ends and the end octet stands.
+        payload_max: bytes of payload beyond which a frame is refused.
 
     """
 
     __slots__ = (
         "_chunks",
         "_missing",
-        "_payload_max",
         "buffer",
         "channel_id",
         "end",
         "frame_start",
         "frame_type",
         "payload_end",
+        "payload_max",
         "payload_start",
         "position",
     )
@@ -78,7 +80,7 @@ class FrameDecoder:
         self.channel_id: i64 = 0
         self.payload_start: i64 = 0
         self.payload_end: i64 = 0
-        self._payload_max: i64 = 0
+        self.payload_max: i64 = 0
         self._chunks: list[bytes] = []
         self._missing: i64 = 0
         self.limit_frames(frame_bytes_max)
@@ -90,7 +92,7 @@ class FrameDecoder:
         (rule F-02).
 
         """
-        self._payload_max = frame_bytes_max if frame_bytes_max else MESSAGE_BYTES_MAX_HARD
+        self.payload_max = frame_bytes_max if frame_bytes_max else MESSAGE_BYTES_MAX_HARD
 
     def feed(self, data: bytes) -> None:
         """Add what was read. Afterwards you must call `next_frame` until it is False."""
@@ -129,7 +131,7 @@ class FrameDecoder:
             | (buffer[start + 5] << 8)
             | buffer[start + 6]
         )
-        if size > self._payload_max:
+        if size > self.payload_max:
             raise FrameFault(buffer[start], b"", int(size), -1)
 
         payload_end: i64 = start + FRAME_HEADER + size

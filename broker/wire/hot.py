@@ -5,7 +5,10 @@ basic.deliver is not here: its pieces are kept by consumers and addresses (core/
 
 from __future__ import annotations
 
-from mypy_extensions import i64
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 __all__ = ["encode_get_ok", "encode_return", "long_long_at", "skip_short_string"]
 

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from mypy_extensions import i64
-
 from broker.core.binding import Destination
-from broker.core.consumer import Consumer
 from broker.core.dispatch import Rotation
 from broker.core.message import NO_DEADLINE, Message
-from broker.core.queue.arguments import QueueSettings
 from broker.core.queue.ready import PriorityReady, Ready
 from broker.errors import AccessRefused
-from broker.wire.tables import Arguments
 
 if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+    from broker.core.consumer import Consumer
     from broker.core.deadlines import Timer
+    from broker.core.queue.arguments import QueueSettings
     from broker.core.vhost import VirtualHost
+    from broker.wire.tables import Arguments
 
 __all__ = ["NO_TTL", "Queue"]
 
@@ -335,9 +335,8 @@ class Queue(Destination):
 
         """
         single = self.settings.single_active_consumer
-        if (
-            (consumer.exclusive and (self.consumers or single))
-            or (self.consumers and next(iter(self.consumers)).exclusive)
+        if (consumer.exclusive and (self.consumers or single)) or (
+            self.consumers and next(iter(self.consumers)).exclusive
         ):
             text = f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"
             raise AccessRefused(text)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from typing import TYPE_CHECKING
 
-from mypy_extensions import i64
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
-from broker.core.message import Message
+    from broker.core.message import Message
 
 __all__ = ["PriorityReady", "Ready"]
 

@@ -1,0 +1,3 @@
+"""AMQP sessions without sockets: states, handshake, channels, methods."""
+
+__all__: list[str] = []

@@ -1,0 +1,668 @@
+"""An AMQP connection without its socket: bytes in, bytes out, and a few deadlines.
+
+``receive_data`` never raises for what a peer sends: this is the one place where errors become
+channel.close, connection.close or a dropped socket (design: one catch site).
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING, Final
+
+from broker.core.actor import Actor
+from broker.core.node import ConnectionHandle, Node
+from broker.core.output import Output
+from broker.errors import (
+    AMQPChannelError,
+    AMQPError,
+    ChannelFault,
+    CommandInvalid,
+    ConnectionForced,
+    InternalFault,
+    LoginRefused,
+    NotAllowed,
+    PeerDropped,
+    UnexpectedFrame,
+)
+from broker.limits import CLOSE_TIMEOUT_S, DROP_DELAY_MS, FRAME_BYTES_MAX_INITIAL
+from broker.protocol.channel import Channel
+from broker.protocol.faults import frame_error, misplaced_frame, unknown_frame
+from broker.protocol.handshake import PROTOCOL_HEADER, Handshake, accepts_header
+from broker.protocol.heartbeat import Heartbeat
+from broker.protocol.methods import METHODS
+from broker.protocol.states import (
+    AWAITING_HEADER,
+    CLOSED,
+    CLOSING,
+    CONNECTION_METHODS,
+    CONNECTION_TRANSITIONS,
+    DROPPING,
+    GONE,
+    OPENING,
+    RUNNING,
+    STATE_NAMES,
+)
+from broker.protocol.states import CHANNEL_OPEN as CHANNEL_RUNNING
+from broker.wire import codec
+from broker.wire.constants import (
+    CHANNEL_OPEN,
+    CONNECTION_CLOSE,
+    CONNECTION_CLOSE_OK,
+    FRAME_BODY,
+    FRAME_HEADER,
+    FRAME_HEARTBEAT,
+    FRAME_METHOD,
+)
+from broker.wire.framing import FRAME_OVERHEAD, FrameDecoder, FrameFault
+from broker.wire.methods import ConnectionUpdateSecret
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mypy_extensions import i64
+
+    from broker.auth.users import User
+    from broker.core.deadlines import Timer
+    from broker.core.vhost import VirtualHost
+    from broker.protocol.link import Link, Peer
+    from broker.wire.tables import Arguments
+
+__all__ = ["Connection"]
+
+HEADER_BYTES: Final = 8
+CHANNEL_ZERO: Final = b"\x00\x00"
+UNLIMITED_PAYLOAD: Final = 1 << 40
+
+
+class Connection(ConnectionHandle):
+    """One client's connection.
+
+    Args:
+        node: the broker.
+        link: carries the bytes.
+        peer: who is at the other end of it.
+
+    """
+
+    __slots__ = (
+        "_capabilities",
+        "_channel",
+        "_decoder",
+        "_handshake",
+        "_header",
+        "_heartbeat",
+        "_is_blocked",
+        "_is_blocked_told",
+        "_method_index",
+        "_timer",
+        "actor",
+        "channel_max",
+        "channels",
+        "client_properties",
+        "connected_at_ms",
+        "frame_max",
+        "heartbeat_s",
+        "link",
+        "name",
+        "node",
+        "output",
+        "peer",
+        "received_bytes",
+        "state",
+        "user",
+        "vhost",
+        "wants_cancel_notify",
+    )
+
+    def __init__(self, node: Node, link: Link, peer: Peer) -> None:
+        self.node = node
+        self.link = link
+        self.peer = peer
+        self.name = f"{peer.host}:{peer.port} -> {peer.local_host}:{peer.local_port}"
+        self.state = AWAITING_HEADER
+        self.output = Output(node.outputs, link.write)
+        self.received_bytes: i64 = 0
+        self.user: User | None = None
+        self.vhost: VirtualHost | None = None
+        self.actor: Actor | None = None
+        self.client_properties: Arguments = {}
+        self.wants_cancel_notify = False
+        self.channel_max = node.settings.channel_max
+        self.frame_max = FRAME_BYTES_MAX_INITIAL
+        self.heartbeat_s = 0
+        self.channels: dict[int, Channel] = {}
+        self.connected_at_ms: int = node.deadlines.wall_ms
+        self._decoder = FrameDecoder(FRAME_BYTES_MAX_INITIAL)
+        self._handshake: Handshake | None = Handshake(self)
+        self._header = b""
+        self._capabilities: Arguments = {}
+        self._channel: Channel | None = None
+        self._method_index: i64 = 0
+        self._heartbeat: Heartbeat | None = None
+        self._is_blocked = False
+        self._is_blocked_told = False
+        # One deadline at a time: the handshake's, later that of a close.
+        due_ms = node.deadlines.now_ms + node.settings.handshake_timeout_ms
+        self._timer: Timer | None = node.deadlines.schedule(due_ms, self._handshake_timed_out)
+        node.connections[self] = None
+
+    # -- what the rim calls
+
+    def receive_data(self, data: bytes) -> None:
+        """Take what was read; an empty read goes on with what was left when blocked."""
+        self.received_bytes += len(data)
+        if self.state >= DROPPING:
+            return
+
+        if self.state == AWAITING_HEADER:
+            data = self._take_header(data)
+            if not data:
+                return
+
+        self._decoder.feed(data)
+        while not self._read_on():
+            pass
+
+    def receive_eof(self) -> None:
+        """The peer sends no more: it is gone (rule C-80)."""
+        self._end("the client closed the socket")
+
+    def connection_lost(self) -> None:
+        """The socket is closed."""
+        self._end("the socket was lost")
+        self.set_state(GONE)
+
+    def pause_output(self) -> None:
+        """The socket takes no more for now."""
+        self.output.pause()
+
+    def resume_output(self) -> None:
+        """The socket takes more again."""
+        self.output.resume()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection has ended, whatever the socket still does."""
+        return self.state >= CLOSED
+
+    # -- bytes in
+
+    def _take_header(self, data: bytes) -> bytes:
+        """Take the protocol header; returns what follows it."""
+        have = self._header + data[: HEADER_BYTES - len(self._header)]
+        rest = data[len(have) - len(self._header) :]
+        self._header = have
+        if len(have) < HEADER_BYTES:
+            return b""
+
+        if accepts_header(have):
+            handshake = self._handshake
+            assert handshake is not None
+            handshake.begin()
+            return rest
+
+        # Rules C-03, C-05: say what is spoken here, and nothing after it.
+        self.log("warning", "connection.refused", {"reason": f"no AMQP 0-9-1 header: {have!r}"})
+        self.output.send(PROTOCOL_HEADER)
+        self._drop(0)
+        return b""
+
+    def _read_on(self) -> bool:
+        """Take frames until there is no whole one; False when an error came between."""
+        try:
+            self._read_frames()
+        except AMQPChannelError as error:
+            self._channel_failed(error)
+        except PeerDropped as drop:
+            self.log("warning", "connection.dropped", {"reason": drop.reason})
+            self._drop(int(drop.after_s * 1000))
+        except AMQPError as error:
+            self._fail(error)
+        except FrameFault as fault:
+            self._fail(frame_error(fault, self.frame_max))
+        except Exception:
+            self.log("error", "connection.bug", {"traceback": traceback.format_exc()})
+            self._fail(InternalFault(class_id=0, method_id=0))
+        else:
+            return True
+
+        return self.state >= DROPPING
+
+    def _read_frames(self) -> None:
+        """The frame loop: what comes with every message goes straight to its channel."""
+        decoder = self._decoder
+        channel: Channel | None = None
+        while not self._is_blocked and decoder.next_frame():
+            if decoder.frame_type == FRAME_METHOD and self.state == RUNNING:
+                if channel is None or decoder.channel_id != channel.deliveries.channel_id:
+                    channel = self.channels.get(int(decoder.channel_id))
+                    self._channel = channel
+
+                start: i64 = decoder.payload_start
+                if channel is not None and channel.is_ready and decoder.payload_end - start >= 4:
+                    buffer = decoder.buffer
+                    index: i64 = (
+                        (buffer[start] << 24)
+                        | (buffer[start + 1] << 16)
+                        | (buffer[start + 2] << 8)
+                        | buffer[start + 3]
+                    )
+                    if channel.take_hot(decoder, index):
+                        if self.node.alarms:
+                            self.published()
+
+                        continue
+
+            self._handle_frame(decoder)
+            channel = self._channel
+            if self.state >= DROPPING:
+                return
+
+    def _handle_frame(self, decoder: FrameDecoder) -> None:
+        frame_type = decoder.frame_type
+        self._channel = None
+        self._method_index = 0
+        if self.state >= CLOSING:
+            self._handle_while_closing(decoder)
+        elif frame_type == FRAME_HEARTBEAT:
+            if decoder.channel_id != 0:
+                raise misplaced_frame(decoder)
+
+            if decoder.payload_end > decoder.payload_start:
+                raise unknown_frame(decoder)
+        elif frame_type not in (FRAME_METHOD, FRAME_HEADER, FRAME_BODY):
+            raise unknown_frame(decoder)
+        elif decoder.channel_id == 0:
+            self._handle_on_zero(decoder)
+        elif self.state != RUNNING:
+            # Rule C-59.
+            raise misplaced_frame(decoder)
+        else:
+            channel = self.channels.get(int(decoder.channel_id))
+            self._channel = channel
+            if channel is not None:
+                channel.handle_frame(decoder)
+            else:
+                self._handle_unopened(decoder)
+
+    # -- channel 0
+
+    def _handle_on_zero(self, decoder: FrameDecoder) -> None:
+        if decoder.frame_type != FRAME_METHOD:
+            raise misplaced_frame(decoder)
+
+        payload = decoder.payload()
+        if len(payload) < 4:
+            raise unknown_frame(decoder)
+
+        index = int.from_bytes(payload[:4], "big")
+        self._method_index = index
+        if index not in CONNECTION_METHODS.get(self.state, frozenset()):
+            text = f"unexpected method in connection state {STATE_NAMES[self.state]}"
+            raise ChannelFault(text)
+
+        method = codec.decode_method(index, payload)
+        if index == CONNECTION_CLOSE:
+            self._end("the client closed it")
+            self.send(codec.CONNECTION_CLOSE_OK)
+        elif isinstance(method, ConnectionUpdateSecret):
+            # Rule C-73: the users kept here have nothing to renew.
+            self.send(codec.CONNECTION_UPDATE_SECRET_OK)
+        else:
+            handshake = self._handshake
+            assert handshake is not None
+            handshake.handle(method)
+
+    def _handle_while_closing(self, decoder: FrameDecoder) -> None:
+        """Rules C-71 and C-72: only close and close-ok count."""
+        if decoder.frame_type != FRAME_METHOD or decoder.channel_id != 0:
+            return
+
+        index = int.from_bytes(decoder.payload()[:4], "big")
+        if index not in CONNECTION_METHODS.get(self.state, frozenset()):
+            return
+
+        if index == CONNECTION_CLOSE:
+            self.send(codec.CONNECTION_CLOSE_OK)
+        elif index == CONNECTION_CLOSE_OK:
+            self.set_state(CLOSED)
+            self._drop(0)
+
+    def send(self, payload: bytes) -> None:
+        """Send a method on channel 0."""
+        self.output.send_method(CHANNEL_ZERO, payload)
+
+    # -- what the handshake settles
+
+    def set_state(self, state: int) -> None:
+        """Go on to another state; there must be a way from this one."""
+        assert state in CONNECTION_TRANSITIONS[self.state], (self.state, state)
+        self.state = state
+
+    def set_client_properties(self, properties: Arguments) -> None:
+        """Take what connection.start-ok says of the client (rules C-14, C-15)."""
+        self.client_properties = properties
+        field = properties.get("capabilities")
+        if field is not None and isinstance(field.value, dict):
+            self._capabilities = field.value
+
+        self.wants_cancel_notify = self.has_capability("consumer_cancel_notify")
+
+    def has_capability(self, name: str) -> bool:
+        """Whether the client claims a capability: only a true boolean counts (rule C-14)."""
+        field = self._capabilities.get(name)
+        return field is not None and field.value is True
+
+    def set_user(self, user: User) -> None:
+        """The login succeeded."""
+        self.user = user
+
+    def set_limits(self, channel_max: int, frame_max: int, heartbeat_s: int) -> None:
+        """Take what connection.tune-ok settles; the values were checked (section C.4)."""
+        self.channel_max = channel_max
+        self.frame_max = frame_max
+        self.heartbeat_s = heartbeat_s
+        self._decoder.limit_frames(frame_max)
+        payload_max = frame_max - FRAME_OVERHEAD if frame_max else UNLIMITED_PAYLOAD
+        self.output.frame_payload_max = payload_max
+        if heartbeat_s:
+            self._heartbeat = Heartbeat(self.node.deadlines, self, heartbeat_s)
+
+    def open_vhost(self, vhost: VirtualHost) -> None:
+        """The virtual host was granted: the connection runs (rule C-50)."""
+        user = self.user
+        assert user is not None
+        self.vhost = vhost
+        self.actor = Actor(vhost.name, user, self)
+        vhost.connection_count += 1
+        self.node.count_connection(user.name, 1)
+        self._cancel_timer()
+        self._handshake = None
+        self.set_state(RUNNING)
+        self.send(codec.CONNECTION_OPEN_OK)
+        self.log("info", "connection.opened", self._introduction())
+
+    def _introduction(self) -> dict[str, object]:
+        fields: dict[str, object] = {"heartbeat_s": self.heartbeat_s}
+        for key in ("connection_name", "product", "version", "platform"):
+            field = self.client_properties.get(key)
+            if field is not None and isinstance(field.value, str):
+                fields[f"client_{key}" if key != "connection_name" else key] = field.value
+
+        return fields
+
+    # -- channels
+
+    def _handle_unopened(self, decoder: FrameDecoder) -> None:
+        """A frame on a channel that is not open: only channel.open has a place there (CH-03)."""
+        if decoder.frame_type != FRAME_METHOD:
+            raise UnexpectedFrame(
+                "expected method frame, got non method frame instead", class_id=0, method_id=0
+            )
+
+        payload = decoder.payload()
+        if len(payload) < 4:
+            raise unknown_frame(decoder)
+
+        index = int.from_bytes(payload[:4], "big")
+        self._method_index = index
+        # Rule F-08: what does not decode is reported before the missing channel.
+        codec.decode_method(index, payload)
+        if index != CHANNEL_OPEN:
+            raise ChannelFault("expected 'channel.open'")
+
+        self._open_channel(int(decoder.channel_id))
+
+    def _open_channel(self, channel_id: int) -> None:
+        count = len(self.channels)
+        if self.channel_max and count >= self.channel_max:
+            raise NotAllowed(
+                f"number of channels opened ({count}) has reached the negotiated channel_max "
+                f"({self.channel_max})",
+                class_id=0,
+                method_id=0,
+            )
+
+        vhost = self.vhost
+        actor = self.actor
+        user = self.user
+        assert vhost is not None
+        assert actor is not None
+        assert user is not None
+        limit = user.channels_max
+        if limit is not None and self.node.channel_counts.get(user.name, 0) >= limit:
+            raise NotAllowed(
+                f"number of channels opened for user '{user.name}' has reached the maximum "
+                f"allowed user limit of {limit}",
+                class_id=0,
+                method_id=0,
+            )
+
+        self.node.count_channel(user.name, 1)
+        channel = Channel(self, channel_id, vhost, actor)
+        self.channels[channel_id] = channel
+        channel.send(codec.CHANNEL_OPEN_OK)
+
+    def call_method(self, channel: Channel, index: int, payload: bytes) -> None:
+        """Obey a method on an open channel.
+
+        Raises:
+            AMQPError: it does not decode, has no place there, or failed.
+
+        """
+        method = codec.decode_method(index, payload)
+        if index == CHANNEL_OPEN:
+            self.check_not_reopened(index)
+
+        handler = METHODS.get(index)
+        if handler is None:
+            # Rules C-76, CH-11: connection methods, and those that only a server sends.
+            raise CommandInvalid("unimplemented method")
+
+        handler(channel, method)
+
+    def check_not_reopened(self, index: int) -> None:
+        """Rule CH-02.
+
+        Raises:
+            ChannelFault: the method opens a channel that is open, or not quite closed.
+
+        """
+        if index == CHANNEL_OPEN:
+            raise ChannelFault("second 'channel.open' seen", class_id=20, method_id=10)
+
+    def forget_channel(self, channel: Channel) -> None:
+        """The channel is closed on both sides: its number may be used again (rule CH-08)."""
+        if self.channels.pop(channel.channel_id, None) is not None and self.user is not None:
+            self.node.count_channel(self.user.name, -1)
+
+    # -- errors out
+
+    def _channel_failed(self, error: AMQPChannelError) -> None:
+        channel = self._channel
+        if channel is None or channel.state != CHANNEL_RUNNING:
+            # Rule T-01: without a channel to close it is the connection that closes.
+            self._fail(error)
+            return
+
+        self.log(
+            "warning",
+            "channel.closed",
+            {"channel": channel.channel_id, "code": error.code, "reason": error.reply_text},
+        )
+        channel.close_for(error)
+
+    def _fail(self, error: AMQPError) -> None:
+        """Close towards the client; before anybody is known, drop the socket (rule C-34)."""
+        if self.state < OPENING and not isinstance(error, LoginRefused):
+            self.log("warning", "connection.refused", {"reason": error.reply_text})
+            self._drop(DROP_DELAY_MS)
+            return
+
+        if self.state >= CLOSING:
+            self._drop(0)
+            return
+
+        class_id = error.class_id
+        method_id = error.method_id
+        if class_id is None or method_id is None:
+            index = self._channel.method_index if self._channel is not None else self._method_index
+            class_id = int(index >> 16)
+            method_id = int(index & 0xFFFF)
+
+        self._release(error.reply_text)
+        self.set_state(CLOSING)
+        self.send(
+            codec.encode_connection_close(
+                error.code, error.reply_text, class_id=class_id, method_id=method_id
+            )
+        )
+        if isinstance(error, LoginRefused):
+            self._arm(DROP_DELAY_MS, self._give_up)
+        elif error.is_fatal:
+            # Nothing that follows can be read any more (rules F-02, F-04).
+            self._drop(DROP_DELAY_MS)
+        else:
+            timeout_s = min(self.heartbeat_s or CLOSE_TIMEOUT_S, CLOSE_TIMEOUT_S)
+            self._arm(timeout_s * 1000, self._give_up)
+
+    def force_close(self, explanation: str) -> None:
+        """Close with 320, as an operator's wish (rules C-77, C-78)."""
+        if self.state < OPENING:
+            self._drop(0)
+        elif self.state < CLOSING:
+            self._channel = None
+            self._fail(ConnectionForced(explanation, class_id=0, method_id=0))
+
+    # -- the end
+
+    def _end(self, reason: str) -> None:
+        """The client is done: let go of everything; the socket is the client's to close (C-70)."""
+        if self.state >= CLOSED:
+            return
+
+        self._release(reason)
+        if self.state in (OPENING, RUNNING, CLOSING):
+            self.set_state(CLOSED)
+            self._arm(CLOSE_TIMEOUT_S * 1000, self._give_up)
+
+    def _drop(self, after_ms: int) -> None:
+        """Read no more; close the socket, now or later, when what was written is out."""
+        self._release("dropped")
+        self.set_state(DROPPING)
+        self._decoder.clear()
+        if after_ms:
+            self._arm(after_ms, self._give_up)
+        else:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        self._cancel_timer()
+        self.output.flush()
+        self.link.close()
+
+    def _handshake_timed_out(self) -> None:
+        self.log(
+            "warning",
+            "connection.dropped",
+            {"reason": f"handshake timeout in state {STATE_NAMES[self.state]}"},
+        )
+        self._drop(0)
+
+    def peer_silent(self) -> None:
+        """Nothing has come for too long: the peer is gone (rule C-61)."""
+        self.log("warning", "connection.dropped", {"reason": "missed heartbeats from the client"})
+        self._release("missed heartbeats")
+        if self.state < DROPPING:
+            self.set_state(DROPPING)
+
+        self.output.discard()
+        self.link.abort()
+
+    def _release(self, reason: str) -> None:
+        """Let go of channels, exclusive queues and places in the books; once (C-70, C-80)."""
+        if self not in self.node.connections:
+            return
+
+        del self.node.connections[self]
+        self._cancel_timer()
+        heartbeat = self._heartbeat
+        if heartbeat is not None:
+            heartbeat.stop()
+            self._heartbeat = None
+
+        channels = list(self.channels.values())
+        for channel in channels:
+            channel.terminate()
+            self.forget_channel(channel)
+
+        self._channel = None
+        vhost = self.vhost
+        if vhost is not None and self.user is not None:
+            vhost.delete_exclusive_queues(self)
+            vhost.connection_count -= 1
+            self.node.count_connection(self.user.name, -1)
+            self.log("info", "connection.closed", {"reason": reason})
+
+    def _arm(self, after_ms: int, action: Callable[[], None]) -> None:
+        self._cancel_timer()
+        deadlines = self.node.deadlines
+        self._timer = deadlines.schedule(deadlines.now_ms + after_ms, action)
+
+    def _cancel_timer(self) -> None:
+        timer = self._timer
+        if timer is not None:
+            self.node.deadlines.cancel(timer)
+            self._timer = None
+
+    # -- alarms
+
+    def published(self) -> None:
+        """A content has come: under an alarm, nothing more is read (rule MA-02)."""
+        node = self.node
+        if not node.alarms or self._is_blocked or self.state != RUNNING:
+            return
+
+        self._is_blocked = True
+        self.link.pause_reading()
+        if self.has_capability("connection.blocked"):
+            self._is_blocked_told = True
+            self.send(codec.encode_connection_blocked(node.alarm_reason()))
+
+        self.log("info", "connection.blocked", {"reason": node.alarm_reason()})
+
+    def alarms_changed(self) -> None:
+        """Go on reading when the last alarm is over (rule MA-04)."""
+        if self.node.alarms or not self._is_blocked:
+            return
+
+        self._is_blocked = False
+        if self._is_blocked_told:
+            self._is_blocked_told = False
+            self.send(codec.CONNECTION_UNBLOCKED)
+
+        self.link.resume_reading()
+        self.receive_data(b"")
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether an alarm keeps it from being read."""
+        return self._is_blocked
+
+    def belongs_to(self, user: User | None, vhost: VirtualHost | None) -> bool:
+        """Whether it is of that user, or open on that virtual host."""
+        return (user is not None and self.user is user) or (
+            vhost is not None and self.vhost is vhost
+        )
+
+    def log(self, level: str, event: str, fields: dict[str, object]) -> None:
+        """Say something about this connection."""
+        about: dict[str, object] = {"connection": self.name}
+        if self.user is not None:
+            about["user"] = self.user.name
+
+        if self.vhost is not None:
+            about["vhost"] = self.vhost.name
+
+        about.update(fields)
+        self.node.log(level, event, about)

@@ -1,0 +1,233 @@
+"""From the protocol header to an open virtual host (sections C.1 to C.5).
+
+A handshake lives until its connection runs. Before the virtual host is chosen, a fault drops the
+socket, with a delay: nobody is known yet who would be owed an explanation (rule C-34).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker import __version__
+from broker.auth.mechanisms import Credentials, Malformed, Mechanism, Refused
+from broker.auth.users import AuthenticationError, User
+from broker.core.settings import COMPATIBLE_VERSION
+from broker.errors import LoginRefused, NotAllowed, PeerDropped
+from broker.limits import DROP_DELAY_MS, FRAME_BYTES_MIN
+from broker.protocol.states import OPENING, STARTING, TUNING
+from broker.wire import codec
+from broker.wire.methods import (
+    ConnectionOpen,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    Method,
+)
+from broker.wire.tables import Arguments, Field
+
+if TYPE_CHECKING:
+    from broker.core.vhost import VirtualHost
+    from broker.protocol.connection import Connection
+
+__all__ = ["PROTOCOL_HEADER", "Handshake", "accepts_header"]
+
+PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
+OLD_PROTOCOL_HEADER: Final = b"AMQP\x01\x01\x00\x09"
+"""How the first clients of 0-9-1 announced it (rule C-02)."""
+
+CAPABILITIES: Final = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+"""Rule C-13: exactly these."""
+
+
+def accepts_header(header: bytes) -> bool:
+    """Whether eight bytes announce a protocol that is spoken here (rules C-01..C-05)."""
+    return header in (PROTOCOL_HEADER, OLD_PROTOCOL_HEADER)
+
+
+def dropped(reason: str) -> PeerDropped:
+    """The error of a handshake that failed without a word (rules C-33, C-34, C-41)."""
+    return PeerDropped(reason, after_s=DROP_DELAY_MS / 1000)
+
+
+class Handshake:
+    """Negotiates one connection.
+
+    Args:
+        connection: whose handshake it is; gets user, virtual host and limits from here.
+
+    """
+
+    __slots__ = ("_connection", "_mechanism")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._mechanism: Mechanism | None = None
+
+    def begin(self) -> None:
+        """The header was right: send connection.start."""
+        connection = self._connection
+        connection.set_state(STARTING)
+        mechanisms = " ".join(connection.node.mechanisms)
+        connection.send(codec.encode_connection_start(self._server_properties(), mechanisms))
+
+    def _server_properties(self) -> Arguments:
+        settings = self._connection.node.settings
+        capabilities: Arguments = {name: Field("t", True) for name in CAPABILITIES}
+        texts = {
+            "cluster_name": settings.node_name,
+            "copyright": "The Leveret authors",
+            "information": "Licensed under the Apache License 2.0",
+            "leveret_version": __version__,
+            "platform": "Python",
+            "product": settings.product,
+            "version": COMPATIBLE_VERSION,
+        }
+        properties: Arguments = {"capabilities": Field("F", capabilities)}
+        for key, text in texts.items():
+            properties[key] = Field("S", text)
+
+        return properties
+
+    def handle(self, method: Method) -> None:
+        """Take a method that the connection's state allows.
+
+        Raises:
+            LoginRefused, NotAllowed, PeerDropped: the connection does not come about.
+
+        """
+        if isinstance(method, ConnectionStartOk):
+            self._handle_start_ok(method)
+        elif isinstance(method, ConnectionTuneOk):
+            self._handle_tune_ok(method)
+        elif isinstance(method, ConnectionOpen):
+            self._handle_open(method)
+        else:
+            raise AssertionError(f"no handshake step for {method}")
+
+    # -- who it is
+
+    def _handle_start_ok(self, method: ConnectionStartOk) -> None:
+        connection = self._connection
+        connection.set_client_properties(method.client_properties)
+        mechanism = connection.node.mechanisms.get(method.mechanism)
+        if mechanism is None:
+            raise dropped(f"SASL mechanism {method.mechanism!r} is not on offer")
+
+        answer = mechanism.start(method.response)
+        if isinstance(answer, Malformed):
+            raise dropped(answer.reason)
+
+        if isinstance(answer, Refused):
+            raise self._refused(method.mechanism, answer.user, answer.reason)
+
+        connection.set_user(self._authenticate(method.mechanism, answer))
+        settings = connection.node.settings
+        connection.set_state(TUNING)
+        connection.send(
+            codec.encode_connection_tune(
+                settings.channel_max, settings.frame_max, settings.heartbeat_s
+            )
+        )
+
+    def _authenticate(self, mechanism_name: str, credentials: Credentials) -> User:
+        connection = self._connection
+        try:
+            return connection.node.users.authenticate(
+                credentials.user, credentials.password, is_loopback=connection.peer.is_loopback
+            )
+        except AuthenticationError as error:
+            raise self._refused(mechanism_name, error.user, error.reason) from None
+
+    def _refused(
+        self, mechanism_name: str, user_name: str, reason: str
+    ) -> LoginRefused | PeerDropped:
+        """Rules C-30 and C-31: an answer for clients that understand it, else silence."""
+        connection = self._connection
+        connection.log(
+            "warning",
+            "login.refused",
+            {"user": user_name, "mechanism": mechanism_name, "reason": reason},
+        )
+        if not connection.has_capability("authentication_failure_close"):
+            return dropped("login refused")
+
+        return LoginRefused(
+            f"Login was refused using authentication mechanism {mechanism_name}. "
+            "For details see the broker logfile.",
+            class_id=0,
+            method_id=0,
+            is_fatal=True,
+        )
+
+    # -- limits
+
+    def _handle_tune_ok(self, method: ConnectionTuneOk) -> None:
+        connection = self._connection
+        settings = connection.node.settings
+        frame_max = method.frame_max
+        if frame_max and frame_max < FRAME_BYTES_MIN:
+            raise dropped(
+                f"negotiated frame_max = {frame_max} is lower than the minimum allowed value "
+                f"({FRAME_BYTES_MIN})"
+            )
+
+        _check_not_above("frame_max", frame_max, settings.frame_max)
+        _check_not_above("channel_max", method.channel_max, settings.channel_max)
+        connection.set_limits(method.channel_max, frame_max, method.heartbeat)
+        connection.set_state(OPENING)
+
+    # -- where it goes
+
+    def _handle_open(self, method: ConnectionOpen) -> None:
+        connection = self._connection
+        node = connection.node
+        user = connection.user
+        assert user is not None
+        limit = node.settings.connections_max
+        if limit is not None and len(node.connections) > limit:
+            raise NotAllowed(f"connection refused: node connection limit ({limit}) is reached")
+
+        name = method.virtual_host
+        vhost = node.vhosts.get(name)
+        if vhost is None:
+            raise NotAllowed(f"vhost {name} not found")
+
+        _check_vhost_limit(vhost, user)
+        limit = user.connections_max
+        if limit is not None and node.connection_counts.get(user.name, 0) >= limit:
+            raise NotAllowed(
+                f"connection refused for user '{user.name}': user connection limit ({limit}) "
+                "is reached"
+            )
+
+        if user.permission(name) is None:
+            raise NotAllowed(f"access to vhost '{name}' refused for user '{user.name}'")
+
+        connection.open_vhost(vhost)
+
+
+def _check_not_above(name: str, value: int, maximum: int) -> None:
+    """Rules C-42 and C-43: what the server bounds, the client may not unbound."""
+    if maximum and (value == 0 or value > maximum):
+        shown = f"{value} (no limit)" if value == 0 else str(value)
+        raise dropped(
+            f"negotiated {name} = {shown} is higher than the maximum allowed value ({maximum})"
+        )
+
+
+def _check_vhost_limit(vhost: VirtualHost, user: User) -> None:
+    limit = vhost.connections_max
+    if limit is not None and vhost.connection_count >= limit:
+        raise NotAllowed(
+            f"access to vhost '{vhost.name}' refused for user '{user.name}': connection limit "
+            f"({limit}) is reached"
+        )

@@ -1,0 +1,155 @@
+"""basic.* but for publish, which has its own way (sections QS, CO, G, A)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.consumer import Consumer
+from broker.core.queue.arguments import consumer_priority_of
+from broker.core.queue_commands import queue_named
+from broker.errors import NotAllowed, NotImplementedByBroker
+from broker.protocol.methods.names import named_or_last_queue
+from broker.wire import codec
+from broker.wire.hot import encode_get_ok
+
+if TYPE_CHECKING:
+    from broker.core.queue.queue import Queue
+    from broker.protocol.channel import Channel
+    from broker.wire.methods import (
+        BasicAck,
+        BasicCancel,
+        BasicConsume,
+        BasicGet,
+        BasicNack,
+        BasicQos,
+        BasicRecover,
+        BasicRecoverAsync,
+        BasicReject,
+    )
+
+__all__ = ["ack", "cancel", "consume", "get", "nack", "qos", "recover", "recover_async", "reject"]
+
+
+def qos(channel: Channel, method: BasicQos) -> None:
+    """basic.qos: for consumers to come, or for the channel as a whole (rules QS-01..QS-03)."""
+    if method.prefetch_size:
+        raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
+
+    if method.global_:
+        channel.deliveries.set_prefetch_limit(method.prefetch_count)
+    else:
+        channel.prefetch_count = method.prefetch_count
+        channel.deliveries.set_prefetch_limit(0)
+
+    channel.send(codec.BASIC_QOS_OK)
+
+
+def consume(channel: Channel, method: BasicConsume) -> None:
+    """basic.consume; the checks in the order of rule CO-01."""
+    tag = method.consumer_tag
+    if tag == "":
+        tag = channel.vhost.generate_name("amq.ctag")
+    elif tag in channel.consumers:
+        raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
+
+    limit = channel.connection.node.settings.consumers_per_channel_max
+    if len(channel.consumers) >= limit:
+        raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
+
+    queue = _readable_queue(channel, method.queue)
+    priority = consumer_priority_of(queue.type, queue.name, channel.vhost.name, method.arguments)
+    consumer = Consumer(
+        queue,
+        channel.deliveries,
+        tag,
+        no_ack=method.no_ack,
+        exclusive=method.exclusive,
+        priority=priority,
+        prefetch=int(channel.prefetch_count),
+        arguments=method.arguments,
+    )
+    queue.add_consumer(consumer)
+    channel.consumers[tag] = consumer
+    if not method.nowait:
+        channel.send(codec.encode_basic_consume_ok(tag))
+
+    queue.pump()
+
+
+def _readable_queue(channel: Channel, name: str) -> Queue:
+    """The queue, if it may be read and is nobody else's (rules CO-01, G-01)."""
+    name = named_or_last_queue(channel, name)
+    channel.actor.check("read", "queue", name)
+    queue = queue_named(channel.vhost, name)
+    channel.actor.check_unlocked(queue)
+    return queue
+
+
+def cancel(channel: Channel, method: BasicCancel) -> None:
+    """basic.cancel; an unknown tag is no error (rule CO-12)."""
+    consumer = channel.consumers.get(method.consumer_tag)
+    if not method.nowait:
+        channel.send(codec.encode_basic_cancel_ok(method.consumer_tag))
+
+    if consumer is not None:
+        channel.remove_consumer(consumer)
+
+
+def get(channel: Channel, method: BasicGet) -> None:
+    """basic.get (section G)."""
+    queue = _readable_queue(channel, method.queue)
+    message = queue.take(method.no_ack)
+    if message is None:
+        channel.send(codec.BASIC_GET_EMPTY)
+        return
+
+    deliveries = channel.deliveries
+    tag = deliveries.next_tag
+    deliveries.next_tag = tag + 1
+    if not method.no_ack:
+        message.delivery_tag = tag
+        message.consumer = deliveries.getter_for(queue)
+        deliveries.unacked.add(message)
+
+    payload = encode_get_ok(
+        int(tag), message.redelivered, message.address.wire, int(queue.ready_count)
+    )
+    deliveries.send_content(payload, message.content)
+
+
+def ack(channel: Channel, method: BasicAck) -> None:
+    """basic.ack."""
+    channel.ack(_signed(method.delivery_tag), method.multiple)
+
+
+def nack(channel: Channel, method: BasicNack) -> None:
+    """basic.nack."""
+    channel.nack(_signed(method.delivery_tag), method.multiple, method.requeue)
+
+
+def reject(channel: Channel, method: BasicReject) -> None:
+    """basic.reject."""
+    channel.nack(_signed(method.delivery_tag), False, method.requeue)
+
+
+def _signed(tag: int) -> int:
+    """A tag in 64 bits with a sign: what is beyond them was never given out."""
+    return tag - (1 << 64) if tag >= 1 << 63 else tag
+
+
+def recover(channel: Channel, method: BasicRecover) -> None:
+    """basic.recover: everything unacked goes back to its queue (rules A-10, A-11)."""
+    _recover(channel, method.requeue)
+    channel.send(codec.BASIC_RECOVER_OK)
+
+
+def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
+    """basic.recover-async: the same without an answer."""
+    _recover(channel, method.requeue)
+
+
+def _recover(channel: Channel, requeue: bool) -> None:
+    if not requeue:
+        raise NotImplementedByBroker("requeue=false")
+
+    channel.deliveries.give_back(channel.deliveries.unacked.take_all())

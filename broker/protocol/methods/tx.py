@@ -1,0 +1,83 @@
+"""tx.* and confirm.select: the modes of a channel (sections TX, CF)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.confirms import Confirms
+from broker.core.transaction import ACK, REQUEUE, Transaction
+from broker.errors import PreconditionFailed
+from broker.wire import codec
+
+if TYPE_CHECKING:
+    from broker.protocol.channel import Channel
+    from broker.wire.methods import ConfirmSelect, TxCommit, TxRollback, TxSelect
+
+__all__ = ["commit", "confirm_select", "rollback", "select"]
+
+
+def confirm_select(channel: Channel, method: ConfirmSelect) -> None:
+    """confirm.select; once more changes nothing (rules CF-01, CF-02)."""
+    if channel.transaction is not None:
+        raise PreconditionFailed("cannot switch from tx to confirm mode")
+
+    if channel.confirms is None:
+        confirms = Confirms(
+            channel.connection.node.confirms, channel.connection.output, channel.number
+        )
+        channel.confirms = confirms
+        channel.publisher.confirms = confirms
+
+    if not method.nowait:
+        channel.send(codec.CONFIRM_SELECT_OK)
+
+
+def select(channel: Channel, method: TxSelect) -> None:
+    """tx.select; once more changes nothing (rule TX-01)."""
+    if channel.confirms is not None:
+        raise PreconditionFailed("cannot switch from confirm to tx mode")
+
+    if channel.transaction is None:
+        channel.transaction = Transaction()
+        channel.publisher.transaction = channel.transaction
+
+    channel.send(codec.TX_SELECT_OK)
+
+
+def commit(channel: Channel, method: TxCommit) -> None:
+    """tx.commit: publishes in order, then settlements in order (rules TX-04, TX-05)."""
+    transaction = _transaction_of(channel)
+    is_accepted = channel.publisher.commit(transaction.take_publications())
+    deliveries = channel.deliveries
+    for settlement in transaction.take_settlements():
+        if settlement.kind == ACK:
+            deliveries.settle(settlement.messages)
+        elif settlement.kind == REQUEUE:
+            deliveries.give_back(settlement.messages)
+        else:
+            deliveries.reject(settlement.messages)
+
+    if not is_accepted:
+        # Rules Q-87, TX-05: a queue that was full refused a message of the transaction.
+        raise PreconditionFailed("partial tx completion")
+
+    channel.send(codec.TX_COMMIT_OK)
+
+
+def rollback(channel: Channel, method: TxRollback) -> None:
+    """tx.rollback: publishes are forgotten, what was settled is unacked again (rule TX-06)."""
+    transaction = _transaction_of(channel)
+    transaction.take_publications()
+    messages = transaction.settled_messages()
+    transaction.take_settlements()
+    if messages:
+        channel.deliveries.unacked.restore(messages)
+
+    channel.send(codec.TX_ROLLBACK_OK)
+
+
+def _transaction_of(channel: Channel) -> Transaction:
+    if channel.transaction is None:
+        raise PreconditionFailed("channel is not transactional")
+
+    return channel.transaction

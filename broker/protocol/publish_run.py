@@ -1,0 +1,274 @@
+"""Publishes that lie whole in what was read: the fastest way through the broker.
+
+When a basic.publish is followed in the buffer by its header frame and its one body frame (nearly
+always), it is taken in one go: three bounds, three end octets, no state. Anything else about it
+that is not plain is left to the general way (protocol/content.py), which knows every error.
+
+Programs send the same message again and again but for the body, so everything up to the body is
+remembered as one run of bytes: when the next publish begins with the same bytes, it is the same
+publish, and all there is to do is to cut out its content.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.core.message import Address
+from broker.core.publishing import Publisher, Route
+from broker.limits import (
+    PROPERTIES_PER_CHANNEL_MAX,
+    REMEMBERED_BYTES_MAX,
+    ROUTES_PER_CHANNEL_MAX,
+)
+from broker.wire.constants import FRAME_END
+from broker.wire.properties import Properties, parse_properties
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+    from broker.protocol.content import ContentAssembly
+    from broker.wire.framing import FrameDecoder
+
+__all__ = ["PublishRun"]
+
+PUBLISH_BYTES_MIN: Final = 39
+"""The shortest publish: a method frame of 17 bytes and a header frame of 22, without a body."""
+
+HEADER_BYTES_MIN: Final = 14
+"""Class, weight, body size and property flags."""
+
+UNIQUE_FLAGS: Final = 0x2000 | 0x0400 | 0x0080 | 0x0040 | 0x0003
+"""Properties that mostly differ from message to message: headers, correlation-id, message-id,
+timestamp. A list that holds one is not worth remembering."""
+
+
+class PublishRun:
+    """The publishes of one channel.
+
+    Args:
+        publisher: checks and routes them.
+        channel_id: the channel number.
+
+    """
+
+    __slots__ = (
+        "_body_size",
+        "_channel_high",
+        "_channel_low",
+        "_content_start",
+        "_known_properties",
+        "_known_routes",
+        "_prefix",
+        "_properties",
+        "_publisher",
+        "_route",
+        "_size",
+    )
+
+    def __init__(self, publisher: Publisher, channel_id: i64) -> None:
+        self._publisher = publisher
+        self._channel_high: i64 = channel_id >> 8
+        self._channel_low: i64 = channel_id & 255
+        self._known_routes: dict[bytes, Route] = {}
+        self._known_properties: dict[bytes, Properties] = {}
+        # The last publish: its bytes up to the body, and what they mean.
+        self._prefix = b""
+        self._size: i64 = 0
+        self._content_start: i64 = 0
+        self._body_size: i64 = 0
+        self._route: Route | None = None
+        self._properties: Properties | None = None
+
+    def take(self, decoder: FrameDecoder) -> bool:
+        """Publish what lies whole in the buffer from the decoder's current frame on.
+
+        Returns False when not even the first is whole and plain: then nothing was taken. The
+        decoder stands behind each publish before that is checked, so that an error in it leaves
+        the rest to be read.
+
+        Raises:
+            AMQPError: a publish was refused.
+
+        """
+        buffer = decoder.buffer
+        end: i64 = decoder.end
+        start: i64 = decoder.frame_start
+        publisher = self._publisher
+        is_taken = False
+        while True:
+            stop: i64 = start + self._size
+            prefix = self._prefix
+            if (
+                prefix
+                and stop <= end
+                and buffer[start : start + len(prefix)] == prefix
+                and buffer[stop - 1] == FRAME_END
+            ):
+                route = self._route
+                properties = self._properties
+                assert route is not None
+                assert properties is not None
+                decoder.position = stop
+                content = buffer[start + self._content_start : stop]
+                publisher.publish(route, properties, content, self._body_size)
+            else:
+                stop = self._take_one(decoder, buffer, start)
+                if stop == 0:
+                    return is_taken
+
+            is_taken = True
+            start = stop
+
+    def _take_one(self, decoder: FrameDecoder, buffer: bytes, start: i64) -> i64:
+        """Publish what begins at ``start``; returns where it ends, or 0 when it is not plain."""
+        end: i64 = decoder.end
+        if end - start < PUBLISH_BYTES_MIN or not self._is_publish(buffer, start):
+            return 0
+
+        method_end: i64 = start + 7 + _size_at(buffer, start)
+        header: i64 = method_end + 1
+        if end - header < 8 + HEADER_BYTES_MIN or buffer[method_end] != FRAME_END:
+            return 0
+
+        header_size: i64 = _size_at(buffer, header)
+        header_end: i64 = header + 7 + header_size
+        if (
+            header_size < HEADER_BYTES_MIN
+            or header_end >= end
+            or buffer[header_end] != FRAME_END
+            or not self._is_plain_header(buffer, header)
+        ):
+            return 0
+
+        body_size: i64 = (
+            (buffer[header + 15] << 24)
+            | (buffer[header + 16] << 16)
+            | (buffer[header + 17] << 8)
+            | buffer[header + 18]
+        )
+        body: i64 = header_end + 1
+        stop: i64 = body
+        if body_size:
+            stop = body + 8 + body_size
+            if stop > end or not self._is_whole_body(buffer, body, body_size):
+                return 0
+
+        if stop - start > decoder.payload_max:
+            # One of its frames may be too large; whichever it is, the general way will say so.
+            return 0
+
+        decoder.position = stop
+        route = self.route_of(buffer[start + 7 : method_end])
+        properties = self.properties_of(buffer[header + 19 : header_end])
+        self._remember(buffer, start, header, body + 7 if body_size else body, stop)
+        self._route = route
+        self._properties = properties
+        self._body_size = body_size
+        self._publisher.publish(route, properties, buffer[header:stop], body_size)
+        return stop
+
+    def _is_publish(self, buffer: bytes, start: i64) -> bool:
+        return (
+            buffer[start] == 1
+            and buffer[start + 2] == self._channel_low
+            and buffer[start + 1] == self._channel_high
+            and buffer[start + 7] == 0
+            and buffer[start + 8] == 60
+            and buffer[start + 9] == 0
+            and buffer[start + 10] == 40
+            and self._is_whole_method(buffer, start)
+        )
+
+    def _is_whole_method(self, buffer: bytes, start: i64) -> bool:
+        """Whether the arguments fill the frame exactly: ticket, exchange, key, bits."""
+        method_end: i64 = start + 7 + _size_at(buffer, start)
+        key: i64 = start + 14 + buffer[start + 13]
+        if key >= method_end or method_end >= len(buffer):
+            return False
+
+        return key + buffer[key] + 2 == method_end
+
+    def _is_plain_header(self, buffer: bytes, header: i64) -> bool:
+        """A header frame of class 60, weight 0, with a body size of no more than 32 bits."""
+        return (
+            buffer[header] == 2
+            and buffer[header + 2] == self._channel_low
+            and buffer[header + 1] == self._channel_high
+            and buffer[header + 7] == 0
+            and buffer[header + 8] == 60
+            and (buffer[header + 9] | buffer[header + 10]) == 0
+            and (buffer[header + 11] | buffer[header + 12]) == 0
+            and (buffer[header + 13] | buffer[header + 14]) == 0
+        )
+
+    def _is_whole_body(self, buffer: bytes, body: i64, body_size: i64) -> bool:
+        return (
+            buffer[body] == 3
+            and buffer[body + 2] == self._channel_low
+            and buffer[body + 1] == self._channel_high
+            and _size_at(buffer, body) == body_size
+            and buffer[body + 7 + body_size] == FRAME_END
+        )
+
+    def _remember(self, buffer: bytes, start: i64, header: i64, prefix_end: i64, stop: i64) -> None:
+        """Keep the bytes up to the body, unless there are too many to be worth comparing."""
+        if prefix_end - start > REMEMBERED_BYTES_MAX:
+            self._prefix = b""
+            self._size = 0
+            return
+
+        self._prefix = buffer[start:prefix_end]
+        self._content_start = header - start
+        self._size = stop - start
+
+    def route_of(self, method: bytes) -> Route:
+        """What a publish method's payload resolves to; remembered, within bounds."""
+        route = self._known_routes.get(method)
+        if route is None:
+            key: i64 = 7 + method[6]
+            exchange = method[7:key].decode("utf-8", "surrogateescape")
+            bits: i64 = key + 1 + method[key]
+            routing_key = method[key + 1 : bits].decode("utf-8", "surrogateescape")
+            address = Address(exchange, routing_key)
+            route = Route(address, method[bits] & 1 != 0, method[bits] & 2 != 0)
+            if len(self._known_routes) >= ROUTES_PER_CHANNEL_MAX:
+                self._known_routes.clear()
+
+            self._known_routes[method] = route
+
+        return route
+
+    def properties_of(self, raw: bytes) -> Properties:
+        """The parsed properties; remembered, within bounds, when they may come again."""
+        if ((raw[0] << 8) | raw[1]) & UNIQUE_FLAGS or len(raw) > REMEMBERED_BYTES_MAX:
+            return parse_properties(raw)
+
+        properties = self._known_properties.get(raw)
+        if properties is None:
+            properties = parse_properties(raw)
+            if len(self._known_properties) >= PROPERTIES_PER_CHANNEL_MAX:
+                self._known_properties.clear()
+
+            self._known_properties[raw] = properties
+
+        return properties
+
+    def publish_assembled(self, assembly: ContentAssembly) -> None:
+        """Publish a message that came frame by frame; its method was decoded and is sound."""
+        route = self.route_of(assembly.method_payload)
+        if len(assembly.properties) < 2:
+            properties = parse_properties(assembly.properties)
+        else:
+            properties = self.properties_of(assembly.properties)
+
+        self._publisher.publish(route, properties, assembly.content, assembly.body_size)
+
+
+def _size_at(buffer: bytes, start: i64) -> i64:
+    """The payload size of the frame at ``start``."""
+    return (
+        (buffer[start + 3] << 24)
+        | (buffer[start + 4] << 16)
+        | (buffer[start + 5] << 8)
+        | buffer[start + 6]
+    )
