@@ -156,7 +156,7 @@ def test_headers_are_handed_on_and_reported() -> None:
     assert route(topology.exchanges, topology.exchange("f1"), ["k"], headers).depends_on_headers
 
 
-@pytest.mark.parametrize("way", ["start", "binding", "alternate", "none"])
+@pytest.mark.parametrize("way", ["start", "binding", "alternate", "then-another", "none"])
 def test_any_visited_headers_exchange_makes_the_result_depend_on_headers(way: str) -> None:
     topology = Topology()
     topology.find("f1")
@@ -165,8 +165,10 @@ def test_any_visited_headers_exchange_makes_the_result_depend_on_headers(way: st
         topology.bind("f1", "h1")
     elif way == "alternate":
         topology.alternate("f1", "h1")
+    elif way == "then-another":
+        topology.alternate("h1", "f1")
 
-    start = topology.exchange("h1" if way == "start" else "f1")
+    start = topology.exchange("h1" if way in ("start", "then-another") else "f1")
     result = route(topology.exchanges, start, ["k"], None)
     assert result.depends_on_headers is (way != "none")
     assert result.queues == ()
