@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.auth.passwords import parse_password_hash
+from broker.config import shapes
 from broker.config.schema import PermissionConfig
-from broker.config.shapes import near
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from broker.config.problems import Keys
     from broker.config.schema import AMQPListenerConfig, Config, UserConfig, VHostConfig
     from broker.config.tree import Report
@@ -27,6 +29,9 @@ _PREDECLARED: Final = {
     "amq.rabbitmq.trace": "topic",
 }
 """Exchanges that each virtual host is born with (rule E-01)."""
+
+_HINTS_MAX: Final = 20
+"""Problems that say what was probably meant; to find it among thousands of names takes long."""
 
 _LOOPBACK_BINDS: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _EVERYTHING: Final = ".*"
@@ -124,7 +129,7 @@ def _check_users(config: Config, report: Report) -> None:
     wanted = config.auth.anonymous_user
     is_asked = keys in report.places and "ANONYMOUS" in config.auth.mechanisms
     if is_asked and _has_all_users(config, report) and wanted not in first:
-        report.add_at(keys, f"there is no user {wanted!r}{near(wanted, first)}")
+        report.add_at(keys, f"there is no user {wanted!r}{_near(wanted, first, report)}")
 
 
 def _check_password(user: UserConfig, keys: Keys, report: Report) -> None:
@@ -191,7 +196,7 @@ def _check_permissions(vhost: VHostConfig, config: Config, report: Report) -> No
         name = permission.user
         keys = (*at, "permissions", name)
         if name not in users and report.is_sound(keys):
-            report.add_at(keys, f"there is no user {name!r}{near(name, users)}")
+            report.add_at(keys, f"there is no user {name!r}{_near(name, users, report)}")
 
     types = {exchange.name: exchange.type for exchange in vhost.exchanges}
     told: set[str] = set()
@@ -199,7 +204,9 @@ def _check_permissions(vhost: VHostConfig, config: Config, report: Report) -> No
         keys = (*at, "topic_permissions", topic.user)
         if topic.user not in users and topic.user not in told and report.is_sound(keys):
             told.add(topic.user)
-            report.add_at(keys, f"there is no user {topic.user!r}{near(topic.user, users)}")
+            report.add_at(
+                keys, f"there is no user {topic.user!r}{_near(topic.user, users, report)}"
+            )
 
         keys = (*keys, topic.exchange)
         kind = types.get(topic.exchange) or _PREDECLARED.get(topic.exchange)
@@ -208,7 +215,7 @@ def _check_permissions(vhost: VHostConfig, config: Config, report: Report) -> No
                 keys, f"the exchange is of type {kind}: topic permissions are for type topic only"
             )
         elif kind is None:
-            hint = near(topic.exchange, [*types, *_PREDECLARED])
+            hint = _near(topic.exchange, [*types, *_PREDECLARED], report)
             report.warn_at(keys, f"there is no exchange {topic.exchange!r} in this file{hint}")
 
 
@@ -252,7 +259,7 @@ class _Known:
         if name in self._names or not self._is_complete or not self._report.is_sound(keys):
             return
 
-        hint = near(name, self._names)
+        hint = _near(name, self._names, self._report)
         if other is not None and name in other._names:
             article = "an" if other._kind == "exchange" else "a"
             hint = f" - {article} {other._kind} has that name: write type: {other._kind}"
@@ -283,8 +290,15 @@ def _warn_of_dead_ends(vhost: VHostConfig, report: Report) -> None:
 
     for keys, name in asked:
         if isinstance(name, str) and name not in names:
-            report.warn_at(keys, f"there is no exchange {name!r} in this file{near(name, names)}")
+            report.warn_at(
+                keys, f"there is no exchange {name!r} in this file{_near(name, names, report)}"
+            )
 
 
 def _has_all_users(config: Config, report: Report) -> bool:
     return report.is_sound(("users",)) and all(user.name for user in config.users)
+
+
+def _near(name: str, names: Iterable[str], report: Report) -> str:
+    told = report.problems_count + len(report.warnings)
+    return shapes.near(name, names) if told < _HINTS_MAX else ""

@@ -7,7 +7,7 @@ and the value suits it is for the core to judge.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.config.shapes import JSON, Shape, free_hint
 from broker.config.tree import ListNode, MapNode, Node, Report, Scalar, found
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from broker.wire.tables import Arguments
 
 __all__ = ["Plain", "Table"]
+
+_INT64_MIN: Final = -(2**63)
+_INT64_MAX: Final = 2**63 - 1
 
 
 class Plain(Shape[dict[str, object]]):
@@ -63,6 +66,8 @@ class Plain(Shape[dict[str, object]]):
             hint = node.hint if isinstance(node, Scalar) else ""
             message = f"expected a value, got {found(node)}"
             report.add(node.place, at, f"{message} - {hint or 'leave the key out'}")
+        elif isinstance(value, int) and not _INT64_MIN <= value <= _INT64_MAX:
+            report.add(node.place, at, f"{found(node)} does not fit 64 bits")
 
         return value
 
@@ -75,8 +80,9 @@ class Table(Shape["Arguments"]):
         self._plain = Plain(self.expected)
 
     def read(self, node: Node, at: Keys, report: Report) -> Arguments:
+        count = report.problems_count
         plain: Mapping[str, object] = self._plain.read(node, at, report)
-        if not report.is_sound(at) or any(value is None for value in plain.values()):
+        if report.problems_count != count:
             return {}
 
         try:

@@ -99,11 +99,14 @@ class MapNode(Node):
 class Report:
     """Collects problems, and remembers where everything was written."""
 
-    __slots__ = ("_damaged", "path", "places", "problems", "warnings")
+    __slots__ = ("_damaged", "path", "places", "problems", "problems_count", "warnings")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.problems: list[Problem] = []
+        self.problems_count = 0
+        """All there were, also those beyond :data:`PROBLEMS_MAX`."""
+
         self.warnings: list[Problem] = []
         self.places: dict[Keys, Place] = {}
         self._damaged: set[Keys] = set()
@@ -111,12 +114,14 @@ class Report:
     def add(self, place: Place, keys: Keys, message: str) -> None:
         """Report what is wrong at that place; the value there counts as damaged."""
         self._damaged.add(keys)
+        self.problems_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(*place, dotted(keys), message))
 
     def add_at(self, keys: Keys, message: str) -> None:
         """Report what is wrong with the value at these keys."""
         self._damaged.add(keys)
+        self.problems_count += 1
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Origin(self.path, self.places).problem(keys, message))
 
@@ -162,9 +167,17 @@ def found(node: Node, *, is_shown: bool = True) -> str:
     return f"{kind} {shown!r}" if isinstance(value, str) else f"{kind} {shown}"
 
 
-def tree_from_plain(data: object, report: Report, place: Place = NOWHERE) -> Node:
-    """Make a tree of Python values, as an embedding program gives them."""
-    return _PlainReader(report, place).read(data, ())
+def tree_from_plain(data: object, report: Report, place: Place = NOWHERE, keys: Keys = ()) -> Node:
+    """Make a tree of Python values, as an embedding program gives them.
+
+    Args:
+        data: dicts, lists or tuples, and scalars.
+        report: gets what is none of these.
+        place: where the values come from.
+        keys: what leads to the values.
+
+    """
+    return _PlainReader(report, place).read(data, keys)
 
 
 class _PlainReader:
@@ -179,7 +192,7 @@ class _PlainReader:
         self._nodes += 1
         if len(keys) > DEPTH_MAX or self._nodes > NODES_MAX:
             self._report.add(self._place, keys[:DEPTH_MAX], _too_much(len(keys) > DEPTH_MAX))
-            return Scalar(self._place, None, text="", is_plain=False)
+            return self._broken()
 
         if isinstance(data, dict):
             return self._read_map(data, keys)
@@ -196,9 +209,14 @@ class _PlainReader:
                 "expected a dict, list, str, int, float, bool or None,"
                 f" got an object of type {type(data).__name__}",
             )
-            data = None
+            return self._broken()
 
         return Scalar(self._place, data, text=str(data), is_plain=False)
+
+    def _broken(self) -> Scalar:
+        scalar = Scalar(self._place, None, text="", is_plain=False)
+        scalar.is_broken = True
+        return scalar
 
     def _read_map(self, data: Mapping[object, object], keys: Keys) -> MapNode:
         node = MapNode(self._place)
@@ -243,7 +261,7 @@ def apply_override(root: MapNode, dotted_key: str, value: object, report: Report
 
         node = child
 
-    if not _put(node, keys[-1], tree_from_plain(value, report, place)):
+    if not _put(node, keys[-1], tree_from_plain(value, report, place, keys)):
         report.add(place, keys, "there is no such place: what is around it is neither list nor map")
 
 
