@@ -36,12 +36,14 @@ class Duration(Shape[float]):
         if not isinstance(node, Scalar) or isinstance(node.value, bool):
             return self.refuse(node, at, report)
 
-        if isinstance(node.value, int | float):
-            if node.value == 0 and self._minimum_s == 0:
+        # A command line and a variable give numbers as texts.
+        if isinstance(node.value, int | float) or node.text.isdecimal():
+            if node.text == "0" and self._minimum_s == 0:
                 return 0.0
 
             also = "" if self._is_whole else f" or {node.text}ms"
-            return self.refuse(node, at, report, f"say the unit: {node.text}s{also}")
+            hint = "" if node.variable else f"say the unit: {node.text}s{also}"
+            return self.refuse(node, at, report, hint)
 
         match = self._FORM.match(node.text) if isinstance(node.value, str) else None
         unit = self._UNITS.get(match[2]) if match else None

@@ -157,7 +157,16 @@ def test_the_schema_has_every_key_with_a_description() -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("0", 0), ("0s", 0), ("30s", 30), ("1m", 60), ("2 h", 7200), ("1000ms", 1), ('"60s"', 60)],
+    [
+        ("0", 0),
+        ("'0'", 0),
+        ("0s", 0),
+        ("30s", 30),
+        ("1m", 60),
+        ("2 h", 7200),
+        ("1000ms", 1),
+        ('"60s"', 60),
+    ],
 )
 def test_times_have_units(tmp_path: Path, text: str, seconds: int) -> None:
     assert load(tmp_path, f"heartbeat: {text}\n").heartbeat_s == seconds
@@ -393,6 +402,11 @@ def test_overrides_need_no_file() -> None:
     ("override", "expected"),
     [
         ({"log.level": "loud"}, "overrides: log.level: expected debug"),
+        (
+            {"heartbeat": "60"},
+            "overrides: heartbeat: expected whole seconds, as 60s or 1m, from 0s to"
+            " 65535s, got the text '60' - say the unit: 60s",
+        ),
         ({"log.levle": "info"}, "overrides: log.levle: unknown key - did you mean 'level'?"),
         ({"listeners.amqp.5.port": 1}, "overrides: listeners.amqp.5.port: there is no such place"),
         ({"heartbeat": b"5s"}, "overrides: heartbeat: expected a dict, list, str"),
