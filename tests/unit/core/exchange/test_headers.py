@@ -180,3 +180,13 @@ def test_bindings_that_share_pairs_come_and_go_one_by_one() -> None:
     for (destination, wanted), names in zip(rules, expected, strict=True):
         exchange.remove_binding(destination, "", wanted)
         assert names_of(exchange.match([""], headers)) == names
+
+
+@pytest.mark.parametrize("mode", ["all", "any"])
+@pytest.mark.parametrize("wanted", [of(a=1), {}], ids=["something", "nothing"])
+def test_nothing_remains_of_dropped_bindings(mode: str, wanted: Arguments) -> None:
+    exchange = make_exchange("headers")
+    exchange.add_binding(make_queue("old"), "", filter_of(mode) | wanted)
+    exchange.drop_all_bindings()
+    exchange.add_binding(make_queue("new"), "", of(a=1))
+    assert names_of(exchange.match([""], of(a=1))) == ["new"]
