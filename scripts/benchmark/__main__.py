@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from scripts.benchmark.brokers import ROOT, Broker, External, prepare_leveret
 from scripts.benchmark.client import BrokerError
+from scripts.benchmark.machine import ForeignWork
 from scripts.benchmark.measurement import Options
 from scripts.benchmark.report import Results, load_results, render_markdown, render_text
 from scripts.benchmark.scenarios import SCENARIOS, Scenario, choose_scenarios
@@ -56,9 +58,13 @@ def _measure(
     options = Options(given.seconds, given.connections, given.queues, given.messages)
     results = Results([broker.name for broker in brokers])
     results.describe(options, given.rounds, given.python)
+    # A run that is told to end cleans up and shows what it has.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for number in range(given.rounds):
             _run_round(number, scenarios, brokers, options, results)
+            if given.json:
+                results.save(given.json)
     except KeyboardInterrupt:
         results.errors.append("interrupted")
 
@@ -84,7 +90,10 @@ def _run_round(
             sys.stderr.flush()
             try:
                 with broker.run() as running:
+                    watch = ForeignWork(running.pids)
                     measurements = scenario.run(running, options)
+                    if (cores := watch.cores()) is not None:
+                        results.foreign_cores.append(cores)
             except (BrokerError, OSError) as error:
                 results.errors.append(f"{scenario.name} on {broker.name}: {error}")
                 sys.stderr.write(f"FAILED: {error}\n")

@@ -230,7 +230,7 @@ class Client:
             try:
                 data = self.sock.recv(_READ_BYTES)
             except BlockingIOError:
-                raise BrokerError(f"{self.product}: no reply in {WAIT_LIMIT_S:.0f} s") from None
+                raise BrokerError(f"{self.product}: no reply in time") from None
 
             if not data:
                 raise BrokerError(f"{self.product} hung up")

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from pathlib import Path
 from typing import Final
 
-__all__ = ["cpu_model", "cpu_seconds", "describe_machine", "listening_pids", "resident_bytes"]
+__all__ = [
+    "ForeignWork",
+    "cpu_model",
+    "cpu_seconds",
+    "describe_machine",
+    "listening_pids",
+    "resident_bytes",
+]
 
 _LISTEN: Final = "0A"
+_WATCH_LEAST_S: Final = 0.5
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
@@ -85,3 +94,36 @@ def describe_machine() -> dict[str, str | int]:
         "cores": os.cpu_count() or 0,
         "system": f"{platform.system()} {platform.release()}",
     }
+
+
+class ForeignWork:
+    """Tells how much of the machine others took since it was made: figures need it idle."""
+
+    def __init__(self, pids: tuple[int, ...]) -> None:
+        self._pids = pids
+        self._started_s = time.monotonic()
+        self._started_with_s = self._foreign_seconds()
+
+    def cores(self) -> float | None:
+        """Average what neither the broker nor we and our ended children took, in cores.
+
+        Over a moment it cannot be told: processor time is counted in hundredths of a second.
+        """
+        elapsed_s = time.monotonic() - self._started_s
+        if elapsed_s < _WATCH_LEAST_S:
+            return None
+
+        return max(0.0, self._foreign_seconds() - self._started_with_s) / elapsed_s
+
+    def _foreign_seconds(self) -> float:
+        ours = os.times()
+        ours_s = ours.user + ours.system + ours.children_user + ours.children_system
+        return _busy_seconds() - ours_s - cpu_seconds(self._pids)
+
+
+def _busy_seconds() -> float:
+    """Add up what all processors have worked since the machine started."""
+    with Path("/proc/stat").open() as file:
+        user, nice, system, _, _, *interrupts_and_steal = map(int, file.readline().split()[1:9])
+
+    return (user + nice + system + sum(interrupts_and_steal)) / _TICKS_PER_S

@@ -6,11 +6,12 @@ The buffer is built before the clock starts; a confirm costs a few slices per re
 from __future__ import annotations
 
 import os
+import socket
 import struct
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from scripts.benchmark.client import BrokerError, Client, Target
+from scripts.benchmark.client import BrokerError, Client, Target, set_wait_limit
 from scripts.benchmark.frames import ACK_FRAME_BYTES, publish
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["ConfirmCounter", "PublisherPlan", "PublisherResult", "build_batch", "run_publisher"]
 
 BATCH_BYTES: Final = 131_072
+SEND_BUFFER_BYTES: Final = 262_144
+"""Unlimited, the kernel would hold seconds' worth of messages after the last one was sent."""
+CLOSE_LIMIT_S: Final = 90.0
+"""A broker that throttles answers the close after all that it has not read yet."""
 _ACK: Final = struct.Struct(">7xIQBx")
 _ACK_INDEX: Final = 0x003C0050
 _READ_BYTES: Final = 65_536
@@ -122,6 +127,7 @@ def build_batch(plan: PublisherPlan, frame_bytes_max: int) -> tuple[bytes, int]:
 def run_publisher(plan: PublisherPlan, pipe: Pipe) -> None:
     """Connect, wait for the start signal, publish, report."""
     with Client(plan.target) as client:
+        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
         batch, size = build_batch(plan, client.frame_bytes_max)
         if plan.window:
             client.select_confirms()
@@ -137,6 +143,8 @@ def run_publisher(plan: PublisherPlan, pipe: Pipe) -> None:
 
         finished_s = time.monotonic()
         cpu_s = time.process_time() - cpu_s
+        set_wait_limit(client.sock, CLOSE_LIMIT_S)
+
     # Only now, with the channel closed politely, is it known that nothing was refused.
     pipe.send(PublisherResult(sent, started_s, finished_s, cpu_s))
 

@@ -22,6 +22,8 @@ __all__ = ["Results", "Series", "load_results", "render_markdown", "render_text"
 FORMAT: Final = 1
 CPU_SUFFIX: Final = " cpu"
 LOAD_SUFFIX: Final = " load"
+FOREIGN_CORES: Final = 0.1
+"""More than this taken by other processes, and the figures say little."""
 BUSY_CORES: Final = 0.5
 """A load generator that takes more than this of the machine is part of what was measured."""
 
@@ -57,6 +59,8 @@ class Results:
         self.series: _Table = {}
         self.errors: list[str] = []
         self.facts: dict[str, object] = {}
+        self.foreign_cores: list[float] = []
+        """What other processes took of the machine during each run."""
 
     def add(self, broker: str, measurement: Measurement) -> None:
         """Keep one figure, and the CPU figures that came with it."""
@@ -92,6 +96,7 @@ class Results:
             **self.facts,
             "brokers": self.brokers,
             "errors": self.errors,
+            "foreign_cores": [round(cores, 3) for cores in self.foreign_cores],
             "results": {
                 name: {
                     broker: {
@@ -118,8 +123,11 @@ def load_results(path: Path) -> Results:
     data = json.loads(path.read_text())
     results = Results(data["brokers"])
     results.errors = data["errors"]
+    results.foreign_cores = data["foreign_cores"]
     results.facts = {
-        key: value for key, value in data.items() if key not in {"brokers", "errors", "results"}
+        key: value
+        for key, value in data.items()
+        if key not in {"brokers", "errors", "foreign_cores", "results"}
     }
     results.series = {
         name: {broker: Series(found["unit"], found["values"]) for broker, found in row.items()}
@@ -139,7 +147,7 @@ def render_text(results: Results) -> str:
         ).rstrip()
         for row in rows
     ]
-    lines += ["", _load_note(results)]
+    lines += ["", _load_note(results), _foreign_note(results)]
     lines += [f"ERROR {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
 
@@ -151,7 +159,12 @@ def render_markdown(results: Results) -> str:
     lines = ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
     keys = ("commit", "python", "cpu", "cores", "system", "rounds", "seconds", "time")
     facts = ", ".join(f"{key} {results.facts[key]}" for key in keys if key in results.facts)
-    lines += ["", f"Median ± half the range. ↓: less is better. {facts}.", _load_note(results)]
+    lines += [
+        "",
+        f"Median ± half the range. ↓: less is better. {facts}.",
+        _load_note(results),
+        _foreign_note(results),
+    ]
     lines += [f"\nFailed: {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
 
@@ -184,6 +197,16 @@ def _load_note(results: Results) -> str:
         return f"The load generator never took more than {BUSY_CORES} cores."
 
     return f"Cores taken by the load generator: {', '.join(busy)}."
+
+
+def _foreign_note(results: Results) -> str:
+    """Say whether the machine was ours."""
+    if not results.foreign_cores:
+        return "What other processes took of the machine is not known."
+
+    middle, most = statistics.median(results.foreign_cores), max(results.foreign_cores)
+    verdict = "DISTURBED: other" if middle > FOREIGN_CORES else "Other"
+    return f"{verdict} processes took {middle:.2f} cores (median of the runs; at most {most:.2f})."
 
 
 def _cell(series: Series | None) -> str:

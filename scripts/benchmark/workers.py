@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Self, TypeAlias, TypeVar
 
@@ -104,6 +105,9 @@ class Crew:
 
 
 def _run_guarded(run: Callable[[_Plan, Pipe], None], plan: _Plan, pipe: Pipe) -> None:
+    # The parent is interrupted too, and ends us.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     try:
         run(plan, pipe)
     except BlockingIOError:

@@ -51,3 +51,9 @@ def test_saved_results_read_back_alike(tmp_path: Path) -> None:
     results.facts = {"commit": "abc", "cpu": "a fast one"}
     results.save(path)
     assert render_markdown(load_results(path)) == render_markdown(results)
+
+
+def test_a_disturbed_run_is_called_so() -> None:
+    results = make_results()
+    results.foreign_cores = [0.0, 0.5, 0.9]
+    assert "DISTURBED: other processes took 0.50 cores" in render_text(results)
