@@ -26,11 +26,17 @@ def url() -> str:
 
 
 @pytest.fixture
-def broker_process() -> Iterator[BrokerProcess]:
-    """A broker of this test's own, which it may stop and start again."""
+def broker_command() -> str:
+    """The command that serves; the test is skipped when the run has none."""
     command = os.environ.get(COMMAND_VARIABLE)
     if command is None:
         pytest.skip("needs a broker that can be stopped; --url names one that is not ours")
 
-    with BrokerProcess(command) as process:
+    return command
+
+
+@pytest.fixture
+def broker_process(broker_command: str) -> Iterator[BrokerProcess]:
+    """A broker of this test's own, which it may stop and start again."""
+    with BrokerProcess(broker_command) as process:
         yield process

@@ -35,12 +35,21 @@ def free_port() -> int:
 
 
 class BrokerProcess:
-    """Runs the broker's command; a context manager that never leaves the process behind."""
+    """Runs the broker's command; a context manager that never leaves the process behind.
 
-    def __init__(self, command: str, port: int | None = None, log_path: Path | None = None) -> None:
-        self.port = port or free_port()
+    Args:
+        command: what serves on the port, in a shell's words.
+        arguments: more words for it, such as a configuration file.
+        log_path: where its output is appended; a temporary file otherwise.
+
+    """
+
+    def __init__(
+        self, command: str, *, arguments: tuple[str, ...] = (), log_path: Path | None = None
+    ) -> None:
+        self.port = free_port()
         self.url = f"amqp://guest:guest@127.0.0.1:{self.port}/"
-        self._command = shlex.split(command.replace("{port}", str(self.port)))
+        self._command = [*shlex.split(command.replace("{port}", str(self.port))), *arguments]
         self._process: subprocess.Popen[bytes] | None = None
         if log_path is None:
             handle, name = tempfile.mkstemp(prefix=f"interop-broker-{self.port}-", suffix=".log")
