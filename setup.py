@@ -15,6 +15,7 @@ import sysconfig
 import tempfile
 import tomllib
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from setuptools import setup
@@ -53,13 +54,13 @@ class BuildExtensions(build_ext):
         self.parallel = self.parallel or os.cpu_count() or 1
         try:
             super().run()
-        except FAILURES as failure:
+        except FAILURES:
             for output in self.get_outputs():
                 Path(output).unlink(missing_ok=True)
 
             self.extensions: list[Extension] = []
             self.distribution.ext_modules = []
-            fall_back(f"the C compiler failed ({in_one_line(failure)})")
+            fall_back("the C compiler failed on what mypyc made")
 
 
 def fall_back(reason: str) -> None:
@@ -71,8 +72,8 @@ def fall_back(reason: str) -> None:
 
 
 def in_one_line(failure: BaseException) -> str:
-    lines = str(failure).strip().splitlines()
-    return lines[-1] if lines else type(failure).__name__
+    lines = str(failure).strip().splitlines() or [type(failure).__name__]
+    return shorten(lines[-1], 120)
 
 
 def sources_to_compile() -> list[str]:
