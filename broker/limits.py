@@ -67,9 +67,9 @@ TOPIC_CACHED_KEYS_MAX: Final = 1_024
 """Routing keys a topic exchange remembers the destinations of (NATS keeps as many subjects).
 Finding them again takes a few microseconds, so a full cache is simply emptied."""
 
-TOPIC_CACHED_DESTINATIONS_MAX: Final = 256
-"""Longest list of destinations worth remembering per routing key. With the bound above a cache is
-two megabytes at most; the lists of a ``#`` bound to 100,000 queues would be 800."""
+TOPIC_CACHED_DESTINATIONS_MAX: Final = 262_144
+"""Destinations in all of those lists together: two megabytes a topic exchange. With ``#`` bound to
+100,000 queues two keys fill it, where 1,024 keys alone would be 800 megabytes."""
 
 POLICY_PATTERN_BYTES_MAX: Final = 1_024
 """Longest pattern of a policy, RabbitMQ 4.3's bound too. Patterns are compiled once and searched in

@@ -51,7 +51,7 @@ class TopicExchange(Exchange):
 
     """
 
-    __slots__ = ("_cache", "_root", "hash_words_max")
+    __slots__ = ("_cache", "_cached_count", "_root", "hash_words_max")
 
     def __init__(self, settings: ExchangeSettings) -> None:
         super().__init__(settings)
@@ -59,6 +59,8 @@ class TopicExchange(Exchange):
         self._root: _Node = _Node()
         self._cache: dict[str, list[Destination]] = {}
         """Routing key to its destinations, until the next change of a binding."""
+        self._cached_count: int = 0
+        """Lengths of all lists in `_cache` together."""
 
     def validate_binding(self, routing_key: str, arguments: Arguments) -> None:
         count = _split(routing_key).count(ANY_WORDS)
@@ -85,17 +87,27 @@ class TopicExchange(Exchange):
             return cached
 
         destinations = _destinations_of(_matching_nodes(self._root, _split(key)))
-        # A long list costs far more to deliver to than to find again.
-        if len(destinations) <= TOPIC_CACHED_DESTINATIONS_MAX:
-            if len(self._cache) >= TOPIC_CACHED_KEYS_MAX:
-                self._cache.clear()
-
-            self._cache[key] = destinations
-
+        self._remember(key, destinations)
         return destinations
 
-    def _index(self, binding: Binding) -> None:
+    def _remember(self, key: str, destinations: list[Destination]) -> None:
+        count = len(destinations)
+        if count > TOPIC_CACHED_DESTINATIONS_MAX:
+            return
+
+        is_full = len(self._cache) >= TOPIC_CACHED_KEYS_MAX
+        if is_full or self._cached_count + count > TOPIC_CACHED_DESTINATIONS_MAX:
+            self._forget_matches()
+
+        self._cache[key] = destinations
+        self._cached_count += count
+
+    def _forget_matches(self) -> None:
         self._cache.clear()
+        self._cached_count = 0
+
+    def _index(self, binding: Binding) -> None:
+        self._forget_matches()
         node = self._root
         for word in _split(binding.routing_key):
             node = node.child_for(word)
@@ -103,7 +115,7 @@ class TopicExchange(Exchange):
         add_destination(node.destinations, binding.destination)
 
     def _unindex(self, binding: Binding) -> None:
-        self._cache.clear()
+        self._forget_matches()
         words = _split(binding.routing_key)
         path = [self._root]
         for word in words:
@@ -118,7 +130,7 @@ class TopicExchange(Exchange):
             path[depth - 1].remove_child(words[depth - 1])
 
     def _clear_index(self) -> None:
-        self._cache.clear()
+        self._forget_matches()
         self._root = _Node()
 
 

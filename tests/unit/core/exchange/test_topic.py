@@ -176,14 +176,27 @@ def test_more_keys_than_are_remembered_are_still_matched() -> None:
             assert names_of(exchange.match([f"{number}.x"], None)) == expected
 
 
-def test_more_destinations_than_are_remembered_are_still_matched() -> None:
+def test_remembered_destinations_are_bounded_in_all() -> None:
     exchange = topic()
-    count = TOPIC_CACHED_DESTINATIONS_MAX + 1
-    for number in range(count):
-        exchange.add_binding(make_queue(str(number)), "#", {})
+    queues = [make_queue(str(number)) for number in range(1_000)]
+    for queue in queues:
+        exchange.add_binding(queue, "#", {})
 
-    for _ in range(2):
-        assert len(exchange.match(["a"], None)) == count
+    most = TOPIC_CACHED_DESTINATIONS_MAX // len(queues)
+    for number in range(most + 10):
+        assert exchange.match([str(number)], None) == queues
+        assert sum(map(len, exchange._cache.values())) <= TOPIC_CACHED_DESTINATIONS_MAX
+
+    assert len(exchange._cache) == 10
+    assert exchange.match(["0"], None) == queues
+
+
+def test_a_list_longer_than_what_may_be_remembered_is_found_every_time() -> None:
+    exchange = topic()
+    exchange.add_binding(make_queue("other"), "other", {})
+    exchange.match(["other"], None)
+    exchange._remember("long", [make_queue()] * (TOPIC_CACHED_DESTINATIONS_MAX + 1))
+    assert list(exchange._cache) == ["other"]
 
 
 @pytest.mark.parametrize(("pattern", "count"), [("#.a.#.#", 3), ("#.#.#", 3), ("a.#.b.#.#.#", 4)])
