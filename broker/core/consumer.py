@@ -7,7 +7,7 @@ the tag's last byte, the tail that the address keeps, and the content as it was 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import Message, content_on_channel
 from broker.core.output import OUTPUT_TURN_BYTES_MAX, Output
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.core.queue.queue import Queue
     from broker.wire.tables import Arguments
 
-__all__ = ["UNLIMITED", "Consumer", "Deliveries"]
+__all__ = ["UNLIMITED", "Consumer", "ConsumerOptions", "Deliveries"]
 
 UNLIMITED: Final = 1 << 60
 """The credit of a consumer without a prefetch limit: more than it can ever use up."""
@@ -73,7 +73,7 @@ class Deliveries:
         self.getter: Consumer | None = None
 
     def set_prefetch_limit(self, count: i64) -> None:
-        """basic.qos(global=true): a limit over all consumers of the channel; 0 removes it (QS-03)."""
+        """basic.qos(global=true): a limit for the channel's consumers; 0 removes it (QS-03)."""
         self.prefetch_limit = count
         self.wake_limited()
 
@@ -106,7 +106,7 @@ class Deliveries:
         output.send(content_on_channel(content, self.channel, output.frame_payload_max))
 
     def settle(self, messages: list[Message]) -> None:
-        """Acknowledge deliveries that were taken from ``unacked``; queues serve on with the credit."""
+        """Acknowledge deliveries taken from ``unacked``; the credit serves the next ones."""
         if len(messages) == 1:
             queue = self._settle_one(messages[0])
             if queue.ready_count:
@@ -181,17 +181,37 @@ class Deliveries:
         self.wake_limited()
 
 
+class ConsumerOptions(NamedTuple):
+    """What basic.consume asks for.
+
+    Attributes:
+        no_ack: deliveries are gone once written (rule CO-11).
+        exclusive: nobody else may consume (rule CO-07).
+        priority: x-priority, served highest first (rule CO-10).
+        prefetch: unacked deliveries it may hold; 0 is unlimited (rule QS-02).
+        arguments: as sent, for listings.
+
+    """
+
+    no_ack: bool = False
+    exclusive: bool = False
+    priority: int = 0
+    prefetch: int = 0
+    arguments: Arguments | None = None
+
+
+NO_OPTIONS: Final = ConsumerOptions()
+
+
 class Consumer:
     """One basic.consume, or (``is_getter``) the owner of a channel's basic.get deliveries.
 
     Args:
         queue: what it consumes.
         deliveries: the channel's sending half.
-        tag: the consumer tag, unique on its channel (CO-02).
-        no_ack: deliveries are gone once written (CO-11).
-        exclusive: nobody else may consume (CO-07).
-        priority: x-priority, served highest first (CO-10).
-        prefetch: unacked deliveries it may hold; 0 is unlimited (QS-02).
+        tag: the consumer tag, unique on its channel (rule CO-02).
+        options: what it asked for.
+        is_getter: it stands for basic.get, which no limit binds (rule QS-06).
 
     """
 
@@ -221,24 +241,21 @@ class Consumer:
         queue: Queue,
         deliveries: Deliveries,
         tag: str,
+        options: ConsumerOptions = NO_OPTIONS,
         *,
-        no_ack: bool = False,
-        exclusive: bool = False,
-        priority: int = 0,
-        prefetch: int = 0,
-        arguments: Arguments | None = None,
         is_getter: bool = False,
     ) -> None:
         self.queue = queue
         self.deliveries = deliveries
         self.output = deliveries.output
         self.tag = tag
-        self.no_ack = no_ack
-        self.exclusive = exclusive
-        self.priority: i64 = priority
-        self.prefetch: i64 = prefetch
-        self.arguments: Arguments = arguments if arguments is not None else {}
-        self.credit: i64 = prefetch if prefetch and not no_ack else UNLIMITED
+        self.no_ack = options.no_ack
+        self.exclusive = options.exclusive
+        self.priority: i64 = options.priority
+        self.prefetch: i64 = options.prefetch
+        self.arguments: Arguments = options.arguments or {}
+        is_limited = options.prefetch > 0 and not options.no_ack
+        self.credit: i64 = options.prefetch if is_limited else UNLIMITED
         self.is_getter = is_getter
         self.is_waiting = False
         self.is_parked = False

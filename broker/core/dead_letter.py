@@ -8,7 +8,7 @@ from within one another, so that a chain of queues that all drop costs no stack.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import Address, Message, content_with_properties
 from broker.core.routing import route
@@ -25,54 +25,25 @@ __all__ = ["DeadLetters", "Death", "DeathHistory", "is_cycle", "record_death"]
 NO_TTL: Final = -1
 
 
-class Death:
+class Death(NamedTuple):
     """One entry of x-death: the deaths of a message in one queue for one reason (rule DL-07)."""
 
-    __slots__ = (
-        "count",
-        "exchange",
-        "original_expiration",
-        "queue",
-        "reason",
-        "routing_keys",
-        "time_s",
-    )
-
-    def __init__(
-        self,
-        queue: str,
-        reason: str,
-        *,
-        exchange: str,
-        routing_keys: list[str],
-        time_s: int,
-        original_expiration: str | None,
-        count: int = 1,
-    ) -> None:
-        self.queue = queue
-        self.reason = reason
-        self.exchange = exchange
-        self.routing_keys = routing_keys
-        self.time_s = time_s
-        self.original_expiration = original_expiration
-        self.count = count
+    queue: str
+    reason: str
+    exchange: str
+    routing_keys: list[str]
+    time_s: int
+    original_expiration: str | None
+    times: int = 1
 
     def again(self) -> Death:
         """The same death once more: the count grows, the rest keeps its first values (DL-06)."""
-        return Death(
-            self.queue,
-            self.reason,
-            exchange=self.exchange,
-            routing_keys=self.routing_keys,
-            time_s=self.time_s,
-            original_expiration=self.original_expiration,
-            count=self.count + 1,
-        )
+        return self._replace(times=self.times + 1)
 
     def to_field(self) -> Field:
         """The entry as it stands in the x-death array."""
         table: Arguments = {
-            "count": Field("l", self.count),
+            "count": Field("l", self.times),
             "reason": Field("S", self.reason),
             "queue": Field("S", self.queue),
             "time": Field("T", self.time_s),

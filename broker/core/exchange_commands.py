@@ -164,7 +164,7 @@ def _remove_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
 
 
 def drop_bindings_to(vhost: VirtualHost, destination: Destination) -> None:
-    """The destination is gone: its bindings go, and auto-delete exchanges with them (B-08, E-50)."""
+    """A destination is gone: so are its bindings, and exchanges with them (rules B-08, E-50)."""
     removed = remove_incoming_bindings(destination)
     _remove_exhausted(vhost, removed)
 

@@ -16,7 +16,7 @@ from broker.core.queue.arguments import (
     requested_queue_type,
     validate_arguments,
 )
-from broker.core.queue.queue import Queue
+from broker.core.queue.queue import Queue, QueueDefinition
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -141,15 +141,9 @@ def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) 
         exclusive=request.exclusive,
         durable=durable,
     )
-    queue = Queue(
-        vhost,
-        name,
-        durable=durable,
-        exclusive_owner=actor.connection if request.exclusive else None,
-        auto_delete=request.auto_delete,
-        arguments=arguments,
-        settings=settings,
-    )
+    owner = actor.connection if request.exclusive else None
+    definition = QueueDefinition(durable, request.auto_delete, owner, arguments)
+    queue = Queue(vhost, name, definition, settings)
     vhost.add_queue(queue)
     return queue
 

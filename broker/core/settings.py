@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from broker.limits import (
     CONSUMERS_PER_CHANNEL_MAX,
     FRAME_BYTES_MAX_DEFAULT,
@@ -14,7 +16,7 @@ COMPATIBLE_VERSION = "4.2.0"
 """The release of RabbitMQ whose behaviour clients may count on; some gate on it (rule C-16)."""
 
 
-class NodeSettings:
+class NodeSettings(NamedTuple):
     """Settings of a node, with RabbitMQ's defaults.
 
     Attributes:
@@ -30,37 +32,12 @@ class NodeSettings:
 
     """
 
-    __slots__ = (
-        "channel_max",
-        "connections_max",
-        "consumers_per_channel_max",
-        "frame_max",
-        "handshake_timeout_ms",
-        "heartbeat_s",
-        "message_bytes_max",
-        "node_name",
-        "product",
-    )
-
-    def __init__(
-        self,
-        *,
-        node_name: str = "leveret@localhost",
-        product: str = "Leveret",
-        channel_max: int = 2047,
-        frame_max: int = FRAME_BYTES_MAX_DEFAULT,
-        heartbeat_s: int = 60,
-        message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT,
-        connections_max: int | None = None,
-        consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX,
-        handshake_timeout_ms: int = 10_000,
-    ) -> None:
-        self.node_name = node_name
-        self.product = product
-        self.channel_max = channel_max
-        self.frame_max = frame_max
-        self.heartbeat_s = heartbeat_s
-        self.message_bytes_max = message_bytes_max
-        self.connections_max = connections_max
-        self.consumers_per_channel_max = consumers_per_channel_max
-        self.handshake_timeout_ms = handshake_timeout_ms
+    node_name: str = "leveret@localhost"
+    product: str = "Leveret"
+    channel_max: int = 2047
+    frame_max: int = FRAME_BYTES_MAX_DEFAULT
+    heartbeat_s: int = 60
+    message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT
+    connections_max: int | None = None
+    consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
+    handshake_timeout_ms: int = 10_000

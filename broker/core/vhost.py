@@ -1,7 +1,8 @@
 """A virtual host: its exchanges, queues, bindings and policies, and the way of a message through.
 
 Nothing here reaches into another virtual host. The commands that people and programs give stand in
-:mod:`broker.core.exchange_commands` and :mod:`broker.core.queue_commands`; here is what they change.
+:mod:`broker.core.exchange_commands` and :mod:`broker.core.queue_commands`; this is what they
+change.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Frames out of a stream of bytes: an offset that moves over a read, and the tail kept for the next.
+"""Frames out of a stream of bytes: an offset moves over a read, the tail is kept for the next.
 
 The decoder holds the bytes; whoever drives it may take more than one frame in a go from ``buffer``
 and move ``position`` on (a publish with its content, handled whole). A frame that has not arrived

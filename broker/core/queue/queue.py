@@ -7,7 +7,7 @@ returns. Invariant between calls: no message is ready while a consumer is able t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.binding import Destination
 from broker.core.dispatch import Rotation
@@ -24,12 +24,29 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
 
-__all__ = ["NO_TTL", "Queue"]
+__all__ = ["NO_TTL", "Queue", "QueueDefinition"]
 
 NO_TTL: Final = -1
 """The time to live of a message that has none, in place of milliseconds."""
 
 NO_LIMIT: Final = 1 << 62
+
+
+class QueueDefinition(NamedTuple):
+    """What a queue is by its declaration.
+
+    Attributes:
+        durable: as declared; an exclusive queue is never durable (rule Q-07).
+        auto_delete: it goes with its last consumer (rule Q-60).
+        exclusive_owner: the connection it belongs to and dies with, or None.
+        arguments: as declared, kept for equivalence and for listings.
+
+    """
+
+    durable: bool
+    auto_delete: bool
+    exclusive_owner: object | None
+    arguments: Arguments
 
 
 class Queue(Destination):
@@ -38,11 +55,8 @@ class Queue(Destination):
     Args:
         vhost: the virtual host it lives in.
         name: its name, unique there.
-        durable: as declared; an exclusive queue is never durable (rule Q-07).
-        exclusive_owner: the connection it belongs to and dies with, or None.
-        auto_delete: it goes with its last consumer (rule Q-60).
-        arguments: as declared, kept for equivalence and for listings.
-        settings: what the arguments say.
+        definition: what it was declared as.
+        settings: what its arguments say.
 
     """
 
@@ -83,19 +97,15 @@ class Queue(Destination):
         self,
         vhost: VirtualHost,
         name: str,
-        *,
-        durable: bool,
-        exclusive_owner: object | None,
-        auto_delete: bool,
-        arguments: Arguments,
+        definition: QueueDefinition,
         settings: QueueSettings,
     ) -> None:
-        super().__init__(name, True, durable)
+        super().__init__(name, True, definition.durable)
         self.vhost = vhost
         self.type = "classic"
-        self.exclusive_owner = exclusive_owner
-        self.auto_delete = auto_delete
-        self.arguments = arguments
+        self.exclusive_owner = definition.exclusive_owner
+        self.auto_delete = definition.auto_delete
+        self.arguments = definition.arguments
         self.argument_settings = settings
         self.settings = settings
         self.policy_definition: dict[str, object] = {}
@@ -391,7 +401,7 @@ class Queue(Destination):
     # -- time
 
     def expire_head(self) -> None:
-        """Dead-letter the head while its time is over, then wait for the next (rules TTL-02, 03)."""
+        """Dead-letter the head while its time is over, then wait for the next (TTL-02, TTL-03)."""
         now: i64 = self.vhost.deadlines.now_ms
         while True:
             head = self.ready.head()
@@ -449,7 +459,7 @@ class Queue(Destination):
             self.vhost.remove_queue(self)
 
     def discard(self) -> list[Consumer]:
-        """The queue is being deleted: forget all messages, return the consumers to be told."""
+        """The queue is being deleted: forget all messages, return the consumers to tell."""
         self.is_deleted = True
         self.purge()
         self._disarm_expires()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.consumer import Consumer
+from broker.core.consumer import Consumer, ConsumerOptions
 from broker.core.queue.arguments import consumer_priority_of
 from broker.core.queue_commands import queue_named
 from broker.errors import NotAllowed, NotImplementedByBroker
@@ -58,16 +58,14 @@ def consume(channel: Channel, method: BasicConsume) -> None:
 
     queue = _readable_queue(channel, method.queue)
     priority = consumer_priority_of(queue.type, queue.name, channel.vhost.name, method.arguments)
-    consumer = Consumer(
-        queue,
-        channel.deliveries,
-        tag,
-        no_ack=method.no_ack,
-        exclusive=method.exclusive,
-        priority=priority,
-        prefetch=int(channel.prefetch_count),
-        arguments=method.arguments,
+    options = ConsumerOptions(
+        method.no_ack,
+        method.exclusive,
+        priority,
+        int(channel.prefetch_count),
+        method.arguments,
     )
+    consumer = Consumer(queue, channel.deliveries, tag, options)
     queue.add_consumer(consumer)
     channel.consumers[tag] = consumer
     if not method.nowait:
