@@ -33,6 +33,7 @@ COPY = BUILD / "compiled"
 DIGEST = COPY / "sources.sha256"
 LOG = BUILD / "compile.log"
 NO_COMPILER = 3
+ERROR_LINES_MAX = 20
 
 
 def say(text: str) -> None:
@@ -155,8 +156,10 @@ def ensure_copy() -> int:
     forget_stale_outputs()
     wheel = build_wheel()
     if wheel is None:
-        say(f"the compiled build failed; {LOG.relative_to(ROOT)} ends with:")
-        sys.stderr.write("\n".join(LOG.read_text(errors="replace").splitlines()[-40:]) + "\n")
+        say(f"the compiled build failed; {LOG.relative_to(ROOT)} says:")
+        lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()
+        errors = [line for line in lines if "error:" in line or "leveret:" in line]
+        sys.stderr.write("\n".join(errors[:ERROR_LINES_MAX]) + "\n")
         return 1
 
     install(wheel, digest)
