@@ -123,7 +123,7 @@ class PriorityReady(Ready):
 
     def _level_of(self, message: Message) -> Ready:
         """The level a message is about to be added to."""
-        level = int(min(message.priority, self._priority_max))
+        level = max(0, int(min(message.priority, self._priority_max)))
         self._filled |= 1 << level
         ready = self._levels.get(level)
         if ready is None:
