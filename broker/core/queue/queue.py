@@ -143,9 +143,11 @@ class Queue(Destination):
             or settings.length_bytes_max is not None
         )
         self._refuses = settings.overflow in ("reject-publish", "reject-publish-dlx")
-        if not self._refuses and self.ready_count:
+        if self.ready_count:
             self._drop_over_limit()
 
+        # RabbitMQ: a change of settings begins the wait for x-expires anew.
+        self._last_used_ms = self.vhost.deadlines.now_ms
         self._arm_expires()
 
     # -- taking messages in
@@ -220,7 +222,14 @@ class Queue(Destination):
         return bytes_max is not None and self.ready_bytes + message.body_size > bytes_max
 
     def _drop_over_limit(self) -> None:
-        """Drop from the head until within the limits (rules Q-80, Q-82)."""
+        """Drop from the head until within the limits (rules Q-80, Q-82).
+
+        A queue that refuses publishes (rule Q-83) keeps what it once took, requeued messages too.
+
+        """
+        if self._refuses:
+            return
+
         settings = self.settings
         length_max: i64 = NO_LIMIT if settings.length_max is None else settings.length_max
         bytes_max: i64 = NO_LIMIT
