@@ -114,7 +114,9 @@ class Node:
 
     def advance(self, now_s: float) -> None:
         """Say what time it is, in seconds of the node's clock; call before feeding anything."""
-        self.deadlines.now_ms = int(now_s * 1000.0)
+        # A microsecond more, so that `next_deadline` itself is late enough for what is due then:
+        # 1.001 * 1000.0 is a little less than 1001.
+        self.deadlines.now_ms = int(now_s * 1000.0 + 0.001)
 
     def next_deadline(self) -> float | None:
         """When `run_deadlines` has something to do next, in seconds of the node's clock."""
