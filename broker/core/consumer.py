@@ -78,8 +78,12 @@ class Deliveries:
         self.wake_limited()
 
     def wake_limited(self) -> None:
-        """Serve the consumers that the channel's limit held back, all their queues (QS-10)."""
-        if not self.limited or (0 < self.prefetch_limit <= self.consumer_unacked):
+        """Serve the consumers that the channel's limit held back, all their queues (QS-10).
+
+        Those whose turn did not come before the limit was reached again are first the next time.
+
+        """
+        if not self.limited or self._is_at_limit():
             return
 
         limited = self.limited
@@ -87,8 +91,20 @@ class Deliveries:
         for consumer in limited:
             consumer.unpark()
 
+        served: list[Consumer] = []
+        is_over = False
         for consumer in limited:
+            if not is_over and self._is_at_limit():
+                is_over = True
+                served = self.limited
+                self.limited = []
+
             consumer.queue.pump()
+
+        self.limited += served
+
+    def _is_at_limit(self) -> bool:
+        return 0 < self.prefetch_limit <= self.consumer_unacked
 
     def getter_for(self, queue: Queue) -> Consumer:
         """Who a basic.get delivery belongs to: no prefetch limit binds it (QS-06)."""

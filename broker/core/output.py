@@ -125,7 +125,11 @@ class Output:
             self.outputs.starved.append(self)
 
     def wake_parked(self) -> None:
-        """Put the parked consumers back into their queues' rotation and serve them."""
+        """Put the parked consumers back into their queues' rotation and serve them.
+
+        Those whose turn did not come before the output was full again are first the next time.
+
+        """
         if not self.has_room:
             return
 
@@ -134,8 +138,17 @@ class Output:
         for consumer in parked:
             consumer.unpark()
 
+        served: list[Consumer] = []
+        is_full = False
         for consumer in parked:
+            if not is_full and self.size_bytes >= OUTPUT_TURN_BYTES_MAX:
+                is_full = True
+                served = self.parked
+                self.parked = []
+
             consumer.queue.pump()
+
+        self.parked += served
 
     def discard(self) -> None:
         """The connection is gone: nothing is written any more, nobody is woken."""
