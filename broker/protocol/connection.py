@@ -45,6 +45,7 @@ from broker.protocol.states import (
 from broker.protocol.states import CHANNEL_OPEN as CHANNEL_RUNNING
 from broker.wire import codec
 from broker.wire.constants import (
+    BASIC_PUBLISH,
     CHANNEL_OPEN,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
@@ -171,6 +172,8 @@ class Connection(ConnectionHandle):
         """The socket is closed."""
         self._end("the socket was lost")
         self.set_state(GONE)
+        self._cancel_timer()
+        self.output.discard()
 
     def pause_output(self) -> None:
         """The socket takes no more for now."""
@@ -248,7 +251,7 @@ class Connection(ConnectionHandle):
                         | buffer[start + 3]
                     )
                     if channel.take_hot(decoder, index):
-                        if self.node.alarms:
+                        if index == BASIC_PUBLISH and self.node.alarms:
                             self.published()
 
                         continue
