@@ -69,7 +69,7 @@ class Deliveries:
         # Unacked deliveries that count against the channel's limit: consumers' only (QS-03).
         self.consumer_unacked: i64 = 0
         self.prefetch_limit: i64 = 0
-        self.limited: list[Consumer] = []
+        self.limited: dict[Consumer, None] = {}
         self.getter: Consumer | None = None
 
     def set_prefetch_limit(self, count: i64) -> None:
@@ -87,21 +87,21 @@ class Deliveries:
             return
 
         limited = self.limited
-        self.limited = []
+        self.limited = {}
         for consumer in limited:
             consumer.unpark()
 
-        served: list[Consumer] = []
+        served: dict[Consumer, None] = {}
         is_over = False
         for consumer in limited:
             if not is_over and self._is_at_limit():
                 is_over = True
                 served = self.limited
-                self.limited = []
+                self.limited = {}
 
             consumer.queue.pump()
 
-        self.limited += served
+        self.limited.update(served)
 
     def _is_at_limit(self) -> bool:
         return 0 < self.prefetch_limit <= self.consumer_unacked
@@ -308,15 +308,23 @@ class Consumer:
         deliveries = self.deliveries
         if output.size_bytes >= OUTPUT_TURN_BYTES_MAX or not output.has_room:
             self.is_parked = True
-            output.parked.append(self)
+            output.parked[self] = None
         elif 0 < deliveries.prefetch_limit <= deliveries.consumer_unacked:
             self.is_parked = True
-            deliveries.limited.append(self)
+            deliveries.limited[self] = None
 
     def unpark(self) -> None:
         """The reason for which it was parked is gone."""
         self.is_parked = False
         self.wake()
+
+    def retire(self) -> None:
+        """Nothing more is delivered: it was cancelled, or its queue is gone."""
+        self.is_cancelled = True
+        if self.is_parked:
+            self.is_parked = False
+            self.output.parked.pop(self, None)
+            self.deliveries.limited.pop(self, None)
 
     def wake(self) -> None:
         """Enter the rotation again, unless it stands there or something else keeps it out."""

@@ -79,7 +79,8 @@ class Rotation:
 
                 waiting.popleft()
                 count -= 1
-                if consumer.is_cancelled:
+                if consumer.is_cancelled and consumer not in consumer.queue.consumers:
+                    # One that is cancelled but not unregistered yet was not counted.
                     level.stale -= 1
 
                 consumer.park()

@@ -81,7 +81,7 @@ class Output:
         self.frame_payload_max: i64 = 0
         self.has_room = True
         self.is_dirty = False
-        self.parked: list[Consumer] = []
+        self.parked: dict[Consumer, None] = {}
 
     def send(self, data: bytes) -> None:
         """Append one whole frame, or several."""
@@ -134,25 +134,25 @@ class Output:
             return
 
         parked = self.parked
-        self.parked = []
+        self.parked = {}
         for consumer in parked:
             consumer.unpark()
 
-        served: list[Consumer] = []
+        served: dict[Consumer, None] = {}
         is_full = False
         for consumer in parked:
             if not is_full and self.size_bytes >= OUTPUT_TURN_BYTES_MAX:
                 is_full = True
                 served = self.parked
-                self.parked = []
+                self.parked = {}
 
             consumer.queue.pump()
 
-        self.parked += served
+        self.parked.update(served)
 
     def discard(self) -> None:
         """The connection is gone: nothing is written any more, nobody is woken."""
         self.pieces = []
         self.size_bytes = 0
         self.has_room = False
-        self.parked = []
+        self.parked = {}

@@ -384,7 +384,7 @@ class Queue(Destination):
             return
 
         del self.consumers[consumer]
-        consumer.is_cancelled = True
+        consumer.retire()
         self.rotation.unregister(consumer)
         if self.active_consumer is consumer:
             self.active_consumer = self._successor()
@@ -480,6 +480,6 @@ class Queue(Destination):
         orphans = list(self.consumers)
         self.consumers.clear()
         for consumer in orphans:
-            consumer.is_cancelled = True
+            consumer.retire()
 
         return orphans
