@@ -201,7 +201,6 @@ class Channel:
             raise CommandInvalid("unimplemented method")
 
         self.runs.publish_assembled(assembly)
-        self.connection.published()
 
     def _handle_while_closing(self, decoder: FrameDecoder) -> None:
         """Only close and close-ok count; content frames go with the rest (rule CH-07)."""
@@ -289,6 +288,7 @@ class Channel:
         self._set_state(CHANNEL_CLOSING)
         self.send(
             codec.encode_channel_close(
+        self._answer_publishes()
                 error.code, error.reply_text, class_id=class_id, method_id=method_id
             )
         )
@@ -297,12 +297,18 @@ class Channel:
     def _set_state(self, state: int) -> None:
         assert state in CHANNEL_TRANSITIONS[self.state]
         self.state = state
+    def _answer_publishes(self) -> None:
+        """Confirm what can be before a close is written: nothing may come behind it (CF-09)."""
+        if self.confirms is not None:
+            self.confirms.flush()
+
 
     def terminate(self) -> None:
         """Let go of everything: consumers, unacked deliveries, what is not committed (CH-06)."""
         self.is_ready = False
         self._assembly = None
         consumers = list(self.consumers.values())
+        self._answer_publishes()
         self.consumers.clear()
         for consumer in consumers:
             consumer.is_cancelled = True

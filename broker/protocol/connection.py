@@ -53,6 +53,7 @@ from broker.wire.constants import (
     FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
+    SERVER_TO_CLIENT,
 )
 from broker.wire.framing import FRAME_OVERHEAD, FrameDecoder, FrameFault
 from broker.wire.methods import ConnectionUpdateSecret
@@ -222,7 +223,7 @@ class Connection(ConnectionHandle):
         except AMQPError as error:
             self._fail(error)
         except FrameFault as fault:
-            self._fail(frame_error(fault, self.frame_max))
+            self._fail(frame_error(fault, self._decoder.payload_max))
         except Exception:
             self.log("error", "connection.bug", {"traceback": traceback.format_exc()})
             self._fail(InternalFault(class_id=0, method_id=0))
@@ -250,10 +251,9 @@ class Connection(ConnectionHandle):
                         | (buffer[start + 2] << 8)
                         | buffer[start + 3]
                     )
-                    if channel.take_hot(decoder, index):
-                        if index == BASIC_PUBLISH and self.node.alarms:
-                            self.published()
-
+                    # Under an alarm a publish goes frame by frame, to stop at the right one.
+                    is_hot = index != BASIC_PUBLISH or not self.node.alarms
+                    if is_hot and channel.take_hot(decoder, index):
                         continue
 
             self._handle_frame(decoder)
@@ -285,6 +285,8 @@ class Connection(ConnectionHandle):
             self._channel = channel
             if channel is not None:
                 channel.handle_frame(decoder)
+                if frame_type != FRAME_METHOD and self.node.alarms:
+                    self._block()
             else:
                 self._handle_unopened(decoder)
 
@@ -409,14 +411,24 @@ class Connection(ConnectionHandle):
 
         index = int.from_bytes(payload[:4], "big")
         self._method_index = index
-        # Rule F-08: what does not decode is reported before the missing channel.
-        codec.decode_method(index, payload)
+        # Rule CH-04: whatever the method, the number is a new one.
+        self._check_channel_limits()
+        if index not in SERVER_TO_CLIENT:
+            # Rule F-08: what does not decode is reported before the missing channel.
+            codec.decode_method(index, payload)
+
         if index != CHANNEL_OPEN:
             raise ChannelFault("expected 'channel.open'")
 
         self._open_channel(int(decoder.channel_id))
 
-    def _open_channel(self, channel_id: int) -> None:
+    def _check_channel_limits(self) -> None:
+        """Rules CH-04 and CH-05.
+
+        Raises:
+            NotAllowed: the connection, or its user, has as many channels as it may.
+
+        """
         count = len(self.channels)
         if self.channel_max and count >= self.channel_max:
             raise NotAllowed(
@@ -426,11 +438,7 @@ class Connection(ConnectionHandle):
                 method_id=0,
             )
 
-        vhost = self.vhost
-        actor = self.actor
         user = self.user
-        assert vhost is not None
-        assert actor is not None
         assert user is not None
         limit = user.channels_max
         if limit is not None and self.node.channel_counts.get(user.name, 0) >= limit:
@@ -441,6 +449,13 @@ class Connection(ConnectionHandle):
                 method_id=0,
             )
 
+    def _open_channel(self, channel_id: int) -> None:
+        vhost = self.vhost
+        actor = self.actor
+        user = self.user
+        assert vhost is not None
+        assert actor is not None
+        assert user is not None
         self.node.count_channel(user.name, 1)
         channel = Channel(self, channel_id, vhost, actor)
         self.channels[channel_id] = channel
@@ -589,6 +604,11 @@ class Connection(ConnectionHandle):
 
         del self.node.connections[self]
         self._cancel_timer()
+        if self._is_blocked:
+            # What ends a connection is heard in any case: close-ok, or the end of the stream.
+            self._is_blocked = False
+            self.link.resume_reading()
+
         heartbeat = self._heartbeat
         if heartbeat is not None:
             heartbeat.stop()
@@ -620,12 +640,9 @@ class Connection(ConnectionHandle):
 
     # -- alarms
 
-    def published(self) -> None:
-        """A content has come: under an alarm, nothing more is read (rule MA-02)."""
+    def _block(self) -> None:
+        """A part of a content came under an alarm: nothing more is read (rules MA-02, MA-08)."""
         node = self.node
-        if not node.alarms or self._is_blocked or self.state != RUNNING:
-            return
-
         self._is_blocked = True
         self.link.pause_reading()
         if self.has_capability("connection.blocked"):

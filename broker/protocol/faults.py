@@ -17,12 +17,12 @@ def _octets(frame_type: int, payload: bytes) -> str:
     return f"type {frame_type}, {amount} octets = {erl_binary(payload[:SHOWN_WHOLE_MAX])}"
 
 
-def frame_error(fault: FrameFault, frame_max: int) -> FrameError:
+def frame_error(fault: FrameFault, payload_max: int) -> FrameError:
     """The error for bytes that are no frame; after it the socket closes in any case."""
     octets = _octets(fault.frame_type, fault.payload)
     if fault.end_octet < 0:
         # RabbitMQ names as the limit what the client should have kept to (rule F-02).
-        detail = f"{{frame_too_large,{fault.size},{frame_max - FRAME_OVERHEAD}}}"
+        detail = f"{{frame_too_large,{fault.size},{payload_max - FRAME_OVERHEAD}}}"
     else:
         detail = f"{{invalid_frame_end_marker,{fault.end_octet}}}"
 
