@@ -18,7 +18,6 @@ from broker.errors import (
     UnexpectedFrame,
 )
 from broker.protocol.content import ContentAssembly
-from broker.protocol.faults import unknown_frame
 from broker.protocol.publish_run import PublishRun
 from broker.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_TRANSITIONS
 from broker.wire import codec
@@ -177,9 +176,6 @@ class Channel:
             )
 
         payload = decoder.payload()
-        if len(payload) < 4:
-            raise unknown_frame(decoder)
-
         index = int.from_bytes(payload[:4], "big")
         self.method_index = index
         if index in CONTENT_METHODS:
@@ -294,9 +290,6 @@ class Channel:
         )
         self.terminate()
 
-    def _set_state(self, state: int) -> None:
-        assert state in CHANNEL_TRANSITIONS[self.state]
-        self.state = state
     def _answer_publishes(self) -> None:
         """Confirm what can be before a close is written: nothing may come behind it (CF-09)."""
         if self.confirms is not None:
@@ -305,6 +298,9 @@ class Channel:
 
     def terminate(self) -> None:
         """Let go of everything: consumers, unacked deliveries, what is not committed (CH-06)."""
+    def _set_state(self, state: int) -> None:
+        assert state in CHANNEL_TRANSITIONS[self.state]
+        self.state = state
         self.is_ready = False
         self._assembly = None
         consumers = list(self.consumers.values())

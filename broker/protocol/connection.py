@@ -26,7 +26,7 @@ from broker.errors import (
 )
 from broker.limits import CLOSE_TIMEOUT_S, DROP_DELAY_MS, FRAME_BYTES_MAX_INITIAL
 from broker.protocol.channel import Channel
-from broker.protocol.faults import frame_error, misplaced_frame, unknown_frame
+from broker.protocol.faults import frame_error, is_known_frame, misplaced_frame, unknown_frame
 from broker.protocol.handshake import PROTOCOL_HEADER, Handshake, accepts_header
 from broker.protocol.heartbeat import Heartbeat
 from broker.protocol.methods import METHODS
@@ -49,8 +49,6 @@ from broker.wire.constants import (
     CHANNEL_OPEN,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
-    FRAME_BODY,
-    FRAME_HEADER,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
     SERVER_TO_CLIENT,
@@ -267,14 +265,11 @@ class Connection(ConnectionHandle):
         self._method_index = 0
         if self.state >= CLOSING:
             self._handle_while_closing(decoder)
+        elif not is_known_frame(decoder):
+            raise unknown_frame(decoder)
         elif frame_type == FRAME_HEARTBEAT:
             if decoder.channel_id != 0:
                 raise misplaced_frame(decoder)
-
-            if decoder.payload_end > decoder.payload_start:
-                raise unknown_frame(decoder)
-        elif frame_type not in (FRAME_METHOD, FRAME_HEADER, FRAME_BODY):
-            raise unknown_frame(decoder)
         elif decoder.channel_id == 0:
             self._handle_on_zero(decoder)
         elif self.state != RUNNING:
@@ -297,9 +292,6 @@ class Connection(ConnectionHandle):
             raise misplaced_frame(decoder)
 
         payload = decoder.payload()
-        if len(payload) < 4:
-            raise unknown_frame(decoder)
-
         index = int.from_bytes(payload[:4], "big")
         self._method_index = index
         if index not in CONNECTION_METHODS.get(self.state, frozenset()):
@@ -406,9 +398,6 @@ class Connection(ConnectionHandle):
             )
 
         payload = decoder.payload()
-        if len(payload) < 4:
-            raise unknown_frame(decoder)
-
         index = int.from_bytes(payload[:4], "big")
         self._method_index = index
         # Rule CH-04: whatever the method, the number is a new one.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from broker.core.message import build_content
 from broker.errors import FrameError, UnexpectedFrame
 from broker.limits import FRAME_BYTES_MAX_DEFAULT, MESSAGE_BYTES_MAX_HARD
-from broker.protocol.faults import unknown_frame
 from broker.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER
 from broker.wire.framing import FRAME_OVERHEAD, FrameDecoder
 from broker.wire.hot import long_long_at
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 __all__ = ["ContentAssembly"]
-
-HEADER_BYTES_MIN: Final = 12
-"""Class, weight and body size; a shorter header frame is none at all (rule F-06)."""
 
 PARTS_MAX: Final = 128
 """Body frames kept as they came; of a message in more of them only the bytes are kept, so that
@@ -72,8 +68,7 @@ class ContentAssembly:
 
         Raises:
             UnexpectedFrame: it is not what had to come (rules F-11, F-12, F-13).
-            FrameError: more body than announced (rule F-14), a body too large (rule F-15), or a
-                header that is too short (rule F-06).
+            FrameError: more body than announced (rule F-14), or a body too large (rule F-15).
 
         """
         if self._expects_header:
@@ -98,9 +93,6 @@ class ContentAssembly:
             )
 
         payload = decoder.payload()
-        if len(payload) < HEADER_BYTES_MIN:
-            raise unknown_frame(decoder)
-
         class_id = (payload[0] << 8) | payload[1]
         if class_id != CLASS_BASIC:
             raise self._unexpected(

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
 from broker.core.erlterm import erl_binary
 from broker.errors import FrameError, UnexpectedFrame
+from broker.wire.constants import FRAME_BODY, FRAME_HEADER, FRAME_HEARTBEAT, FRAME_METHOD
 from broker.wire.framing import FRAME_OVERHEAD, FrameDecoder, FrameFault
 
-__all__ = ["frame_error", "misplaced_frame", "unknown_frame"]
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+__all__ = ["frame_error", "is_known_frame", "misplaced_frame", "unknown_frame"]
 
 SHOWN_WHOLE_MAX = 16
+
+METHOD_BYTES_MIN: Final = 4
+"""Class and method id."""
+
+HEADER_BYTES_MIN: Final = 12
+"""Class, weight and body size."""
 
 
 def _octets(frame_type: int, payload: bytes) -> str:
@@ -27,6 +39,19 @@ def frame_error(fault: FrameFault, payload_max: int) -> FrameError:
         detail = f"{{invalid_frame_end_marker,{fault.end_octet}}}"
 
     return FrameError(f"{octets}: {detail}", class_id=0, method_id=0, is_fatal=True)
+
+
+def is_known_frame(decoder: FrameDecoder) -> bool:
+    """Whether the current frame is of a known type and as long as that needs (rule F-06)."""
+    size: i64 = decoder.payload_end - decoder.payload_start
+    frame_type = decoder.frame_type
+    if frame_type == FRAME_METHOD:
+        return size >= METHOD_BYTES_MIN
+
+    if frame_type == FRAME_HEADER:
+        return size >= HEADER_BYTES_MIN
+
+    return frame_type == FRAME_BODY or (frame_type == FRAME_HEARTBEAT and size == 0)
 
 
 def unknown_frame(decoder: FrameDecoder) -> FrameError:
