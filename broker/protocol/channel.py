@@ -281,10 +281,10 @@ class Channel:
             class_id = int(self.method_index >> 16)
             method_id = int(self.method_index & 0xFFFF)
 
+        self._answer_publishes()
         self._set_state(CHANNEL_CLOSING)
         self.send(
             codec.encode_channel_close(
-        self._answer_publishes()
                 error.code, error.reply_text, class_id=class_id, method_id=method_id
             )
         )
@@ -295,16 +295,16 @@ class Channel:
         if self.confirms is not None:
             self.confirms.flush()
 
-
-    def terminate(self) -> None:
-        """Let go of everything: consumers, unacked deliveries, what is not committed (CH-06)."""
     def _set_state(self, state: int) -> None:
         assert state in CHANNEL_TRANSITIONS[self.state]
         self.state = state
+
+    def terminate(self) -> None:
+        """Let go of everything: consumers, unacked deliveries, what is not committed (CH-06)."""
+        self._answer_publishes()
         self.is_ready = False
         self._assembly = None
         consumers = list(self.consumers.values())
-        self._answer_publishes()
         self.consumers.clear()
         for consumer in consumers:
             consumer.is_cancelled = True
