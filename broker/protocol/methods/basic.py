@@ -136,18 +136,26 @@ def _signed(tag: int) -> int:
 
 
 def recover(channel: Channel, method: BasicRecover) -> None:
-    """basic.recover: everything unacked goes back to its queue (rules A-10, A-11)."""
-    _recover(channel, method.requeue)
+    """basic.recover: everything unacked goes back to its queue (rules A-10, A-11).
+
+    RabbitMQ: the answer comes first, before anything that is delivered again.
+
+    """
+    _check_requeue(method.requeue)
     channel.send(codec.BASIC_RECOVER_OK)
+    _recover(channel)
 
 
 def recover_async(channel: Channel, method: BasicRecoverAsync) -> None:
     """basic.recover-async: the same without an answer."""
-    _recover(channel, method.requeue)
+    _check_requeue(method.requeue)
+    _recover(channel)
 
 
-def _recover(channel: Channel, requeue: bool) -> None:
+def _check_requeue(requeue: bool) -> None:
     if not requeue:
         raise NotImplementedByBroker("requeue=false")
 
+
+def _recover(channel: Channel) -> None:
     channel.deliveries.give_back(channel.deliveries.unacked.take_all())
