@@ -118,8 +118,8 @@ DROP_DELAY_MS: Final = 3_000
 
 SOCKETS_MAX: Final = 65_536
 """Client sockets at once, where the system sets no lower bound: one buffer budget each, and about
-as many as one event loop can serve. limits.connections of the configuration is the friendlier bound:
-it answers with a text (rule C-56)."""
+as many as one event loop can serve. limits.connections of the configuration is the friendlier
+bound: it answers with a text (rule C-56)."""
 
 SOCKETS_SPARED: Final = 64
 """File descriptors kept back from clients: listeners, log, files, the loop's own, a debugger."""

@@ -22,6 +22,7 @@ from broker.core.exchange.base import (
 )
 from broker.core.exchange.registry import create_exchange, exchange_type_named
 from broker.core.queue.queue import Queue
+from broker.core.reply_to import is_reply_name
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -234,6 +235,9 @@ def _destination_of(vhost: VirtualHost, request: BindingRequest) -> Destination 
 
 def _check_binding_rights(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
     """Rules B-02 and E-13, in their order."""
+    if request.is_queue and is_reply_name(request.destination):
+        raise AccessRefused("cannot bind or unbind to a volatile (direct reply-to) queue")
+
     actor.check("write", "queue" if request.is_queue else "exchange", request.destination)
     _refuse_default(request.source)
     if not request.is_queue:

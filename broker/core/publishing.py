@@ -8,14 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.core.erlterm import erl_binary
 from broker.core.exchange_commands import exchange_named
 from broker.core.expiration import parse_expiration
 from broker.core.message import Address, Message, content_with_properties
+from broker.core.reply_to import REPLY_ALIAS
 from broker.core.transaction import Publication, Transaction
-from broker.errors import AccessRefused, NotImplementedByBroker, PreconditionFailed
+from broker.errors import (
+    AccessRefused,
+    NotImplementedByBroker,
+    PreconditionFailed,
+    ResourceFault,
+)
 from broker.limits import MESSAGE_BYTES_MAX_HARD
 from broker.wire.hot import encode_return
-from broker.wire.properties import Properties, without_header
+from broker.wire.properties import with_reply_to, without_header
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -26,6 +33,7 @@ if TYPE_CHECKING:
     from broker.core.exchange.base import Exchange
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
+    from broker.wire.properties import Properties
 
 __all__ = ["CARE_FLAGS", "Publisher", "Route"]
 
@@ -76,6 +84,7 @@ class Publisher:
     Attributes:
         confirms: set when the channel is in confirm mode.
         transaction: set when the channel is in tx mode.
+        reply_name: where replies to this channel's requests go, while it has a reply consumer.
 
     """
 
@@ -86,6 +95,7 @@ class Publisher:
         "_vhost",
         "confirms",
         "publish_count",
+        "reply_name",
         "return_count",
         "transaction",
     )
@@ -99,6 +109,7 @@ class Publisher:
         self._body_bytes_max: i64 = body_bytes_max
         self.confirms: Confirms | None = None
         self.transaction: Transaction | None = None
+        self.reply_name: str | None = None
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
 
@@ -203,6 +214,10 @@ class Publisher:
     ) -> None:
         """Everything but the plain message to one queue; the order of checks is that of P.1."""
         ttl_ms: i64 = NO_TTL
+        is_request = properties.reply_to == REPLY_ALIAS
+        if is_request and self.reply_name is None:
+            raise PreconditionFailed("fast reply consumer does not exist")
+
         if properties.expiration is not None:
             ttl_ms = parse_expiration(properties.expiration)
 
@@ -217,10 +232,8 @@ class Publisher:
 
         self._check_topics(route, exchange, address)
         self._check_user_id(properties)
-        if properties.has_bcc:
-            content = content_with_properties(content, without_header(properties.raw, "BCC"))
-        elif properties.is_cleaned:
-            content = content_with_properties(content, properties.raw)
+        if is_request or properties.has_bcc or properties.is_cleaned:
+            content = content_with_properties(content, self._properties_to_send(properties))
 
         if route.depends_on_headers or address is not route.address:
             queues = self._queues_by_headers(exchange, address, properties)
@@ -237,6 +250,17 @@ class Publisher:
             transaction.add_publication(Publication(message, queues, ttl_ms, is_returned))
         else:
             self._emit(message, queues, ttl_ms, is_returned)
+
+    def _properties_to_send(self, properties: Properties) -> bytes:
+        """The properties less what is not passed on (rules DR-05, P-41, F-18)."""
+        raw = properties.raw
+        if properties.has_bcc:
+            raw = without_header(raw, "BCC")
+
+        if properties.reply_to == REPLY_ALIAS and self.reply_name is not None:
+            raw = with_reply_to(raw, self.reply_name)
+
+        return raw
 
     def _check_topics(self, route: Route, exchange: Exchange, address: Address) -> None:
         """Rule P-09: every key must be allowed, the main one first."""
@@ -290,10 +314,30 @@ class Publisher:
         return is_accepted
 
     def commit(self, publications: list[Publication]) -> bool:
-        """Let the publishes of a transaction happen; False when a queue refused one (TX-05)."""
+        """Let the publishes of a transaction happen; False when a queue refused one (TX-05).
+
+        Raises:
+            ResourceFault: a queue was deleted in between (rule TX-03); nothing has happened then.
+
+        """
+        for one in publications:
+            for queue in one.queues:
+                if queue.is_deleted:
+                    raise _undeliverable(queue)
+
         is_accepted = True
         for one in publications:
             if not self._emit(one.message, one.queues, one.ttl_ms, one.is_returned):
                 is_accepted = False
 
         return is_accepted
+
+
+def _undeliverable(queue: Queue) -> ResourceFault:
+    resource = f"{{resource,{erl_binary(_bytes_of(queue.vhost.name))},queue,"
+    name = erl_binary(_bytes_of(queue.name))
+    return ResourceFault(f"failed to deliver message: {{not_found,{resource}{name}}}}}")
+
+
+def _bytes_of(name: str) -> bytes:
+    return name.encode("utf-8", "surrogateescape")

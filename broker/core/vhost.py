@@ -23,6 +23,7 @@ from broker.core.policy import (
     effective_settings,
 )
 from broker.core.queue.queue import Queue
+from broker.core.reply_to import ReplyQueue, ReplySink, looks_generated
 from broker.core.routing import route
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class VirtualHost:
     __slots__ = (
         "_exclusive_queues",
         "_random_bytes",
+        "_reply_sink",
         "connection_count",
         "connections_max",
         "dead_letters",
@@ -73,6 +75,7 @@ class VirtualHost:
         "policies",
         "queues",
         "queues_max",
+        "reply_queues",
     )
 
     def __init__(
@@ -97,7 +100,9 @@ class VirtualHost:
         # Any change of what a publish may reach moves it on: routes remembered before are stale.
         self.generation: i64 = 1
         self.header_exchange_count: i64 = 0
-        self.exchanges[""] = DefaultExchange(self.queues)
+        self.reply_queues: dict[str, ReplyQueue] = {}
+        self._reply_sink: Queue | None = None
+        self.exchanges[""] = DefaultExchange(self.queues, self.find_reply_target)
         for exchange_name, exchange_type, internal in STANDARD_EXCHANGES:
             settings = ExchangeSettings(exchange_name, exchange_type, True, False, internal, {})
             self.add_exchange(create_exchange(settings))
@@ -107,9 +112,12 @@ class VirtualHost:
         return self.generate_name("amq.gen")
 
     def generate_name(self, prefix: str) -> str:
-        """``prefix-`` and 22 characters of URL-safe base64."""
-        token = base64.urlsafe_b64encode(self._random_bytes(16)).rstrip(b"=").decode()
-        return f"{prefix}-{token}"
+        """``prefix-`` and a token."""
+        return f"{prefix}-{self.generate_token()}"
+
+    def generate_token(self) -> str:
+        """22 characters of URL-safe base64 that nobody guesses."""
+        return base64.urlsafe_b64encode(self._random_bytes(16)).rstrip(b"=").decode()
 
     def topology_changed(self) -> None:
         """Whatever was remembered of routes is stale."""
@@ -181,6 +189,35 @@ class VirtualHost:
         """The connection is gone, and so are its own queues (rule Q-33)."""
         for queue in self._exclusive_queues.pop(owner, {}):
             self.remove_queue(queue)
+
+    # -- replies
+
+    def add_reply_queue(self, owner: object) -> ReplyQueue:
+        """Make the pseudo-queue of a reply consumer (rule DR-05)."""
+        queue = ReplyQueue(self, owner)
+        self.reply_queues[queue.name] = queue
+        self.generation += 1
+        return queue
+
+    def remove_reply_queue(self, queue: ReplyQueue) -> None:
+        """The requester is gone, and what waits for it too (rule DR-07)."""
+        if self.reply_queues.pop(queue.name, None) is not None:
+            self.generation += 1
+            queue.discard()
+
+    def find_reply_target(self, name: str) -> Queue | None:
+        """Where the default exchange takes a reply to (rule DR-06); None when it is none."""
+        if not looks_generated(name):
+            return None
+
+        queue = self.reply_queues.get(name)
+        if queue is not None:
+            return queue
+
+        if self._reply_sink is None:
+            self._reply_sink = ReplySink(self)
+
+        return self._reply_sink
 
     # -- policies
 

@@ -263,6 +263,9 @@ class Channel:
     def remove_consumer(self, consumer: Consumer) -> None:
         """Stop a consumer; what it has unacked stays so (rule CO-12)."""
         self.consumers.pop(consumer.tag, None)
+        if consumer.queue.name == self.publisher.reply_name:
+            self.publisher.reply_name = None
+
         consumer.queue.remove_consumer(consumer)
 
     def consumer_lost(self, consumer: Consumer) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.core.exchange.base import Exchange, ExchangeSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from broker.core.binding import Binding, Destination
     from broker.wire.tables import Arguments
@@ -24,22 +24,29 @@ class DefaultExchange(Exchange):
 
     Args:
         queues: the virtual host's queues by name; looked into, never changed.
+        find_reply_target: finds what a name that is no queue's may still be: a requester that
+            waits for replies (rule DR-06).
 
     """
 
-    __slots__ = ("_queues",)
+    __slots__ = ("_find_reply_target", "_queues")
 
-    def __init__(self, queues: Mapping[str, Destination]) -> None:
+    def __init__(
+        self,
+        queues: Mapping[str, Destination],
+        find_reply_target: Callable[[str], Destination | None],
+    ) -> None:
         # RabbitMQ: it is listed as a durable direct exchange (rule E-01).
         super().__init__(ExchangeSettings("", "direct", True, False, False, {}))
         self._queues: Mapping[str, Destination] = queues
+        self._find_reply_target = find_reply_target
 
     def match(self, routing_keys: list[str], headers: Arguments | None) -> list[Destination]:
         matched: dict[Destination, None] = {}
         for key in routing_keys:
-            queue = self._queues.get(key)
-            if queue is not None:
-                matched[queue] = None
+            target = self._queues.get(key) or self._find_reply_target(key)
+            if target is not None:
+                matched[target] = None
 
         return list(matched)
 

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from broker.core.consumer import Consumer, ConsumerOptions
 from broker.core.queue.arguments import consumer_priority_of
 from broker.core.queue_commands import queue_named
+from broker.core.reply_to import is_reply_name
 from broker.errors import NotAllowed, NotImplementedByBroker
+from broker.protocol.methods import replies
 from broker.protocol.methods.names import named_or_last_queue
 from broker.wire import codec
 from broker.wire.hot import encode_get_ok
@@ -56,6 +58,10 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     if len(channel.consumers) >= limit:
         raise NotAllowed(f"reached maximum ({limit}) of consumers per channel")
 
+    if is_reply_name(method.queue):
+        replies.consume(channel, method, tag)
+        return
+
     queue = _readable_queue(channel, method.queue)
     priority = consumer_priority_of(queue.type, queue.name, channel.vhost.name, method.arguments)
     options = ConsumerOptions(
@@ -95,6 +101,9 @@ def cancel(channel: Channel, method: BasicCancel) -> None:
 
 def get(channel: Channel, method: BasicGet) -> None:
     """basic.get (section G)."""
+    if is_reply_name(method.queue):
+        raise replies.get_refused(channel, method.queue)
+
     queue = _readable_queue(channel, method.queue)
     message = queue.take(method.no_ack)
     if message is None:

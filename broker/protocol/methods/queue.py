@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from broker.core import exchange_commands, queue_commands
 from broker.core.exchange_commands import BindingRequest
 from broker.core.queue_commands import QueueRequest
+from broker.core.reply_to import is_reply_name
+from broker.protocol.methods import replies
 from broker.protocol.methods.names import named_or_last_queue, strip_line_breaks
 from broker.wire import codec
 
@@ -20,6 +22,10 @@ __all__ = ["bind", "declare", "delete", "purge", "unbind"]
 def declare(channel: Channel, method: QueueDeclare) -> None:
     """queue.declare, active or passive; an empty name is never the last one (rule CH-16)."""
     name = strip_line_breaks(method.queue)
+    if is_reply_name(name):
+        replies.declare(channel, name, method.nowait)
+        return
+
     if method.passive:
         queue = queue_commands.check_queue(channel.vhost, channel.actor, name)
     else:
@@ -62,22 +68,28 @@ def _request(channel: Channel, method: QueueBind | QueueUnbind) -> BindingReques
 
 
 def purge(channel: Channel, method: QueuePurge) -> None:
-    """queue.purge."""
+    """queue.purge; on a reply queue it does nothing (rule DR-10)."""
     name = named_or_last_queue(channel, method.queue)
-    count = queue_commands.purge_queue(channel.vhost, channel.actor, name)
+    count = 0
+    if not is_reply_name(name):
+        count = queue_commands.purge_queue(channel.vhost, channel.actor, name)
+
     if not method.nowait:
         channel.send(codec.encode_queue_purge_ok(count))
 
 
 def delete(channel: Channel, method: QueueDelete) -> None:
-    """queue.delete."""
+    """queue.delete; on a reply queue it does nothing (rule DR-10)."""
     name = named_or_last_queue(channel, strip_line_breaks(method.queue))
-    count = queue_commands.delete_queue(
-        channel.vhost,
-        channel.actor,
-        name,
-        if_unused=method.if_unused,
-        if_empty=method.if_empty,
-    )
+    count = 0
+    if not is_reply_name(name):
+        count = queue_commands.delete_queue(
+            channel.vhost,
+            channel.actor,
+            name,
+            if_unused=method.if_unused,
+            if_empty=method.if_empty,
+        )
+
     if not method.nowait:
         channel.send(codec.encode_queue_delete_ok(count))

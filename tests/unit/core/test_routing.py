@@ -25,7 +25,7 @@ class Topology:
 
     def __init__(self) -> None:
         self.queues: dict[str, Destination] = {}
-        self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues)}
+        self.exchanges: dict[str, Exchange] = {"": DefaultExchange(self.queues, lambda name: None)}
 
     def find(self, name: str) -> Destination:
         types = {"d": "direct", "f": "fanout", "h": "headers", "t": "topic"}

@@ -31,7 +31,7 @@ def test_keys_are_names_of_queues(keys: list[str], expected: list[str]) -> None:
 def test_queues_come_and_go_without_a_binding() -> None:
     """Rule E-10."""
     queues: dict[str, Destination] = {}
-    exchange = DefaultExchange(queues)
+    exchange = DefaultExchange(queues, lambda name: None)
     assert exchange.match(["a"], None) == []
     queues["a"] = make_queue("a")
     assert exchange.match(["a"], None) == [queues["a"]]
