@@ -302,16 +302,19 @@ class Channel:
         assert state in CHANNEL_TRANSITIONS[self.state]
         self.state = state
 
+    def stop_deliveries(self) -> None:
+        """Deliver nothing more: whatever comes free from now on is for others."""
+        for consumer in self.consumers.values():
+            consumer.is_cancelled = True
+
     def terminate(self) -> None:
         """Let go of everything: consumers, unacked deliveries, what is not committed (CH-06)."""
         self._answer_publishes()
         self.is_ready = False
         self._assembly = None
+        self.stop_deliveries()
         consumers = list(self.consumers.values())
         self.consumers.clear()
-        for consumer in consumers:
-            consumer.is_cancelled = True
-
         messages = self.deliveries.unacked.take_all()
         if self.transaction is not None:
             # Rule TX-09: acknowledged but not committed is as good as unacked.

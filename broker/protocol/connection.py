@@ -605,6 +605,10 @@ class Connection(ConnectionHandle):
 
         channels = list(self.channels.values())
         for channel in channels:
+            # First of all channels: what one gives back must not go to another one's consumer.
+            channel.stop_deliveries()
+
+        for channel in channels:
             channel.terminate()
             self.forget_channel(channel)
 
