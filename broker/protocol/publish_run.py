@@ -37,6 +37,10 @@ PUBLISH_BYTES_MIN: Final = 39
 HEADER_BYTES_MIN: Final = 14
 """Class, weight, body size and property flags."""
 
+NOT_PLAIN: Final = 0
+NOT_WHOLE: Final = -1
+"""What takes the place of an end, where a publish was not taken."""
+
 UNIQUE_FLAGS: Final = 0x2000 | 0x0400 | 0x0080 | 0x0040 | 0x0003
 """Properties that mostly differ from message to message: headers, correlation-id, message-id,
 timestamp. A list that holds one is not worth remembering."""
@@ -113,22 +117,30 @@ class PublishRun:
                 publisher.publish(route, properties, content, self._body_size)
             else:
                 stop = self._take_one(decoder, buffer, start)
-                if stop == 0:
+                if stop == NOT_PLAIN:
                     return is_taken
+
+                if stop == NOT_WHOLE:
+                    return True
 
             is_taken = True
             start = stop
 
     def _take_one(self, decoder: FrameDecoder, buffer: bytes, start: i64) -> i64:
-        """Publish what begins at ``start``; returns where it ends, or 0 when it is not plain."""
+        """Publish what begins at ``start``; returns where it ends, or why it was not published.
+
+        NOT_PLAIN leaves it to the general way. NOT_WHOLE: the body has begun to come, and the
+        decoder waits for the rest of it, so that it is copied once.
+
+        """
         end: i64 = decoder.end
         if end - start < PUBLISH_BYTES_MIN or not self._is_publish(buffer, start):
-            return 0
+            return NOT_PLAIN
 
         method_end: i64 = start + 7 + _size_at(buffer, start)
         header: i64 = method_end + 1
         if end - header < 8 + HEADER_BYTES_MIN or buffer[method_end] != FRAME_END:
-            return 0
+            return NOT_PLAIN
 
         header_size: i64 = _size_at(buffer, header)
         header_end: i64 = header + 7 + header_size
@@ -138,7 +150,7 @@ class PublishRun:
             or buffer[header_end] != FRAME_END
             or not self._is_plain_header(buffer, header)
         ):
-            return 0
+            return NOT_PLAIN
 
         body_size: i64 = (
             (buffer[header + 15] << 24)
@@ -150,12 +162,21 @@ class PublishRun:
         stop: i64 = body
         if body_size:
             stop = body + 8 + body_size
-            if stop > end or not self._is_whole_body(buffer, body, body_size):
-                return 0
 
         if stop - start > decoder.payload_max:
             # One of its frames may be too large; whichever it is, the general way will say so.
-            return 0
+            return NOT_PLAIN
+
+        if body_size:
+            if end - body < 8 or not self._is_whole_body_frame(buffer, body, body_size):
+                return NOT_PLAIN
+
+            if stop > end:
+                decoder.wait_for(start, stop - start)
+                return NOT_WHOLE
+
+            if buffer[stop - 1] != FRAME_END:
+                return NOT_PLAIN
 
         decoder.position = stop
         route = self.route_of(buffer[start + 7 : method_end])
@@ -201,13 +222,13 @@ class PublishRun:
             and (buffer[header + 13] | buffer[header + 14]) == 0
         )
 
-    def _is_whole_body(self, buffer: bytes, body: i64, body_size: i64) -> bool:
+    def _is_whole_body_frame(self, buffer: bytes, body: i64, body_size: i64) -> bool:
+        """Whether a body frame begins here that holds the whole body."""
         return (
             buffer[body] == 3
             and buffer[body + 2] == self._channel_low
             and buffer[body + 1] == self._channel_high
             and _size_at(buffer, body) == body_size
-            and buffer[body + 7 + body_size] == FRAME_END
         )
 
     def _remember(self, buffer: bytes, start: i64, header: i64, prefix_end: i64, stop: i64) -> None:

@@ -2,7 +2,8 @@
 
 The decoder holds the bytes; whoever drives it may take more than one frame in a go from ``buffer``
 and move ``position`` on (a publish with its content, handled whole). A frame that has not arrived
-completely is not copied again with every read: the chunks are kept and joined once it has.
+completely is not copied again with every read: the chunks are kept and joined once it has, and what
+was read behind it is not copied at all.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class FrameDecoder:
     __slots__ = (
         "_chunks",
         "_missing",
+        "_rest",
+        "_rest_start",
         "buffer",
         "channel_id",
         "end",
@@ -83,6 +86,8 @@ class FrameDecoder:
         self.payload_max: i64 = 0
         self._chunks: list[bytes] = []
         self._missing: i64 = 0
+        self._rest = b""
+        self._rest_start: i64 = 0
         self.limit_frames(frame_bytes_max)
 
     def limit_frames(self, frame_bytes_max: i64) -> None:
@@ -96,11 +101,23 @@ class FrameDecoder:
 
     def feed(self, data: bytes) -> None:
         """Add what was read. Afterwards you must call `next_frame` until it is False."""
-        if self._missing > 0:
-            self._chunks.append(data)
-            self._missing -= len(data)
-            if self._missing > 0:
+        if self._rest:
+            self._take_rest()
+
+        missing: i64 = self._missing
+        if missing > 0:
+            if len(data) < missing:
+                self._chunks.append(data)
+                self._missing = missing - len(data)
                 return
+
+            # What was waited for is put together alone; the rest stays where it was read.
+            if len(data) > missing:
+                self._rest = data
+                self._rest_start = missing
+                self._chunks.append(data[:missing])
+            else:
+                self._chunks.append(data)
 
             data = b"".join(self._chunks)
             self._chunks = []
@@ -111,6 +128,38 @@ class FrameDecoder:
         self.buffer = data
         self.position = 0
         self.end = len(data)
+
+    def _take_rest(self) -> bool:
+        """Go on to what was read behind the bytes that had been waited for."""
+        rest = self._rest
+        if not rest:
+            return False
+
+        self._rest = b""
+        if self.position < self.end:
+            rest = self.buffer[self.position : self.end] + rest[self._rest_start :]
+            self.position = 0
+        else:
+            self.position = self._rest_start
+
+        self.buffer = rest
+        self.end = len(rest)
+        return True
+
+    def wait_for(self, start: i64, size: i64) -> None:
+        """Keep what begins at ``start`` back until ``size`` bytes of it are there."""
+        if self._rest:
+            # There is more than was looked at: look again.
+            self.position = start
+            self._take_rest()
+            return
+
+        missing: i64 = size - (self.end - start)
+        self._chunks.append(self.buffer[start : self.end])
+        self._missing = missing
+        self.buffer = b""
+        self.position = 0
+        self.end = 0
 
     def next_frame(self) -> bool:
         """Find the next whole frame and move behind it; False when there is none yet.
@@ -123,7 +172,10 @@ class FrameDecoder:
         start: i64 = self.position
         available: i64 = self.end - start
         if available < FRAME_HEADER:
-            return False
+            if not self._take_rest():
+                return False
+
+            return self.next_frame()
 
         size: i64 = (
             (buffer[start + 3] << 24)
@@ -136,11 +188,10 @@ class FrameDecoder:
 
         payload_end: i64 = start + FRAME_HEADER + size
         if payload_end >= self.end:
-            self._missing = FRAME_OVERHEAD + size - available
-            self._chunks.append(buffer[start : self.end])
-            self.buffer = b""
-            self.position = 0
-            self.end = 0
+            if self._take_rest():
+                return self.next_frame()
+
+            self.wait_for(start, FRAME_OVERHEAD + size)
             return False
 
         self.frame_start = start
@@ -175,3 +226,4 @@ class FrameDecoder:
         self.end = 0
         self._chunks = []
         self._missing = 0
+        self._rest = b""

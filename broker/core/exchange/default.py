@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["DefaultExchange"]
 
 
+def _no_reply_target(_name: str) -> Destination | None:
+    return None
+
+
 class DefaultExchange(Exchange):
     """The exchange named ``""``.
 
@@ -34,7 +38,7 @@ class DefaultExchange(Exchange):
     def __init__(
         self,
         queues: Mapping[str, Destination],
-        find_reply_target: Callable[[str], Destination | None],
+        find_reply_target: Callable[[str], Destination | None] = _no_reply_target,
     ) -> None:
         # RabbitMQ: it is listed as a durable direct exchange (rule E-01).
         super().__init__(ExchangeSettings("", "direct", True, False, False, {}))
