@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import sys
@@ -46,6 +47,9 @@ STOP_WAIT_S: Final = 5.0
 
 ABORT_WAIT_S: Final = 1.0
 """How long aborted sockets take to be reported lost; the loop does it within a turn or two."""
+
+COLLECTOR_THRESHOLDS: Final = (50_000, 10, 10)
+"""New containers before a young collection, and how many collections make one of the next kind."""
 
 
 def build_node(config: Config, clock: Clock, log: Log) -> Node:
@@ -192,6 +196,7 @@ async def _serve(config: Config, log: Log) -> None:
     signals = _Signals(loop)
     app = await Application.start(config, log)
     _log_start(config, app, log)
+    _tune_collector()
     name = await signals.first
     log("info", "server.stopping", {"signal": name, "connections": len(app.node.connections)})
     signals.on_second = app.abort
@@ -252,6 +257,18 @@ def _raise_descriptor_limit() -> None:
     # Some systems grant less than they say.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _tune_collector() -> None:
+    """Let the garbage collector look less often at messages, which are not part of cycles.
+
+    Measured on the compiled build, CPU seconds per million messages, median of three: filling a
+    queue 1.17 -> 0.70, manual ack 1.72 -> 1.42. Modules and configuration are never garbage. An
+    embedded broker leaves the collector alone: it is the program's.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
 
 
 def _log_start(config: Config, app: Application, log: Log) -> None:

@@ -13,6 +13,7 @@ import pytest
 from broker.config.problems import ConfigProblems
 from broker.embedded import Broker
 from broker.errors import StartError
+from tests.helpers.raw_client import commands, raw_client
 from tests.helpers.untyped import pika
 
 if TYPE_CHECKING:
@@ -143,22 +144,23 @@ async def test_starting_twice_is_a_mistake() -> None:
     await broker.stop()
 
 
-async def test_leaving_closes_the_clients_with_320() -> None:
+async def test_stopping_closes_the_clients_with_320_and_waits_for_them() -> None:
     """Rule C-78."""
-    problems: list[BaseException | None] = []
-    closed = asyncio.Event()
-
-    def on_close(_connection: object, problem: BaseException | None) -> None:
-        problems.append(problem)
-        closed.set()
-
-    async with Broker() as broker:
-        connection = await aio_pika.connect(broker.url)
-        connection.close_callbacks.add(on_close)
-
-    await asyncio.wait_for(closed.wait(), 5)
-    assert "broker forced connection closure with reason 'shutdown'" in str(problems[0])
-    await connection.close()
+    broker = Broker()
+    await broker.start()
+    async with raw_client(broker.host, broker.port) as client:
+        await client.open()
+        stopping = asyncio.ensure_future(broker.stop())
+        close = await client.read()
+        assert (close.reply_code, close.class_id, close.method_id) == (320, 0, 0)
+        assert close.reply_text == (
+            "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
+        )
+        assert not stopping.done()
+        client.send(0, commands.Connection.CloseOk())
+        assert await client.read_to_end() == b""
+        client.writer.close()
+        await stopping
 
 
 def test_a_synchronous_program_embeds_a_broker() -> None:
