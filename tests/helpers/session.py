@@ -249,7 +249,8 @@ class World:
 
     def wait(self, seconds: float) -> None:
         """Let time pass, deadline by deadline."""
-        end_s = self.clock.monotonic() + seconds
+        # Whole milliseconds, as the node counts: sums of floats are a little less or more.
+        end_s = round(self.clock.monotonic() + seconds, 3)
         while True:
             due_s = self.node.next_deadline()
             if due_s is None or due_s > end_s:

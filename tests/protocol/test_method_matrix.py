@@ -69,7 +69,7 @@ class ConnectionClosing(NamedTuple):
 
     code: int
     text: str
-    index: tuple[int, int] | None = None
+    blamed: tuple[int, int] | None = None
 
 
 class Sent(NamedTuple):
@@ -229,7 +229,7 @@ def assert_outcome(session: Session, channel: int, name: str, outcome: Outcome) 
     elif isinstance(outcome, ChannelClosed):
         assert_channel_closed(session, channel, outcome.code, outcome.text, own)
     else:
-        assert_connection_closing(session, outcome.code, outcome.text, outcome.index or own)
+        assert_connection_closing(session, outcome.code, outcome.text, outcome.blamed or own)
 
     assert session.world.bugs == []
 
@@ -267,14 +267,14 @@ def test_a_method_on_a_channel_of_a_connection_that_does_not_run(state: str, nam
     payload = encode_method(name, ARGUMENTS.get(name, {}))
     amount = "all" if len(payload) <= 16 else "first 16"
     shown = ",".join(map(str, payload[:16]))
-    outcome = {
+    outcomes: dict[str, Outcome] = {
         "opening": ConnectionClosing(
             505, f"UNEXPECTED_FRAME - type 1, {amount} octets = <<{shown}>>", (0, 0)
         ),
         "closing": NOTHING,
         "closed": NOTHING,
-    }.get(state, REFUSED)
-    assert_outcome(session, 1, name, outcome)
+    }
+    assert_outcome(session, 1, name, outcomes.get(state, REFUSED))
 
 
 @pytest.mark.parametrize("name", METHODS)
