@@ -517,7 +517,11 @@ class Connection(ConnectionHandle):
             class_id = int(index >> 16)
             method_id = int(index & 0xFFFF)
 
-        self._release(error.reply_text)
+        if self.state == OPENING:
+            about: dict[str, object] = {"code": error.code, "reason": error.reply_text}
+            self.log("warning", "connection.refused", about)
+
+        self._release(error.reply_text, "warning")
         self.set_state(CLOSING)
         self.send(
             codec.encode_connection_close(
@@ -579,14 +583,14 @@ class Connection(ConnectionHandle):
     def peer_silent(self) -> None:
         """Nothing has come for too long: the peer is gone (rule C-61)."""
         self.log("warning", "connection.dropped", {"reason": "missed heartbeats from the client"})
-        self._release("missed heartbeats")
+        self._release("missed heartbeats", "warning")
         if self.state < DROPPING:
             self.set_state(DROPPING)
 
         self.output.discard()
         self.link.abort()
 
-    def _release(self, reason: str) -> None:
+    def _release(self, reason: str, level: str = "info") -> None:
         """Let go of channels, exclusive queues and places in the books; once (C-70, C-80)."""
         if self not in self.node.connections:
             return
@@ -618,7 +622,7 @@ class Connection(ConnectionHandle):
             vhost.delete_exclusive_queues(self)
             vhost.connection_count -= 1
             self.node.count_connection(self.user.name, -1)
-            self.log("info", "connection.closed", {"reason": reason})
+            self.log(level, "connection.closed", {"reason": reason})
 
     def _arm(self, after_ms: int, action: Callable[[], None]) -> None:
         self._cancel_timer()

@@ -37,6 +37,10 @@ PUBLISH_BYTES_MIN: Final = 39
 HEADER_BYTES_MIN: Final = 14
 """Class, weight, body size and property flags."""
 
+PUBLISH_INDEX: Final = b"\x00\x3c\x00\x28"
+PLAIN_HEADER: Final = b"\x00\x3c\x00\x00\x00\x00\x00\x00"
+"""Class 60, weight 0, and the upper half of a body size that fits into 32 bits."""
+
 NOT_PLAIN: Final = 0
 NOT_WHOLE: Final = -1
 """What takes the place of an end, where a publish was not taken."""
@@ -57,11 +61,13 @@ class PublishRun:
 
     __slots__ = (
         "_body_size",
-        "_channel_high",
-        "_channel_low",
+        "_body_start",
         "_content_start",
+        "_header_start",
         "_known_properties",
         "_known_routes",
+        "_method_frame",
+        "_method_start",
         "_prefix",
         "_properties",
         "_publisher",
@@ -71,11 +77,14 @@ class PublishRun:
 
     def __init__(self, publisher: Publisher, channel_id: i64) -> None:
         self._publisher = publisher
-        self._channel_high: i64 = channel_id >> 8
-        self._channel_low: i64 = channel_id & 255
+        channel = int(channel_id).to_bytes(2, "big")
+        self._method_start: bytes = b"\x01" + channel
+        self._header_start: bytes = b"\x02" + channel
+        self._body_start: bytes = b"\x03" + channel
         self._known_routes: dict[bytes, Route] = {}
         self._known_properties: dict[bytes, Properties] = {}
-        # The last publish: its bytes up to the body, and what they mean.
+        # The last publish: its method frame, its bytes up to the body, and what they mean.
+        self._method_frame = b""
         self._prefix = b""
         self._size: i64 = 0
         self._content_start: i64 = 0
@@ -134,12 +143,8 @@ class PublishRun:
 
         """
         end: i64 = decoder.end
-        if end - start < PUBLISH_BYTES_MIN or not self._is_publish(buffer, start):
-            return NOT_PLAIN
-
-        method_end: i64 = start + 7 + _size_at(buffer, start)
-        header: i64 = method_end + 1
-        if end - header < 8 + HEADER_BYTES_MIN or buffer[method_end] != FRAME_END:
+        header: i64 = self._method_end_at(buffer, start, end)
+        if header == NOT_PLAIN or end - header < 8 + HEADER_BYTES_MIN:
             return NOT_PLAIN
 
         header_size: i64 = _size_at(buffer, header)
@@ -148,7 +153,8 @@ class PublishRun:
             header_size < HEADER_BYTES_MIN
             or header_end >= end
             or buffer[header_end] != FRAME_END
-            or not self._is_plain_header(buffer, header)
+            or buffer[header : header + 3] != self._header_start
+            or buffer[header + 7 : header + 15] != PLAIN_HEADER
         ):
             return NOT_PLAIN
 
@@ -179,57 +185,61 @@ class PublishRun:
                 return NOT_PLAIN
 
         decoder.position = stop
-        route = self.route_of(buffer[start + 7 : method_end])
-        properties = self.properties_of(buffer[header + 19 : header_end])
+        if self._method_frame == b"":
+            self._route = self.route_of(buffer[start + 7 : header - 1])
+            self._method_frame = buffer[start:header]
+
+        route = self._route
+        assert route is not None
+        raw = buffer[header + 19 : header_end]
+        if ((raw[0] << 8) | raw[1]) & UNIQUE_FLAGS:
+            # It will not come again: nothing but the method is worth remembering.
+            self._prefix = b""
+            self._publisher.publish(route, parse_properties(raw), buffer[header:stop], body_size)
+            return stop
+
+        properties = self.properties_of(raw)
         self._remember(buffer, start, header, body + 7 if body_size else body, stop)
-        self._route = route
         self._properties = properties
         self._body_size = body_size
         self._publisher.publish(route, properties, buffer[header:stop], body_size)
         return stop
 
-    def _is_publish(self, buffer: bytes, start: i64) -> bool:
-        return (
-            buffer[start] == 1
-            and buffer[start + 2] == self._channel_low
-            and buffer[start + 1] == self._channel_high
-            and buffer[start + 7] == 0
-            and buffer[start + 8] == 60
-            and buffer[start + 9] == 0
-            and buffer[start + 10] == 40
-            and self._is_whole_method(buffer, start)
-        )
+    def _method_end_at(self, buffer: bytes, start: i64, end: i64) -> i64:
+        """Where the method frame at ``start`` ends, if it is a publish; NOT_PLAIN if not.
 
-    def _is_whole_method(self, buffer: bytes, start: i64) -> bool:
-        """Whether the arguments fill the frame exactly: ticket, exchange, key, bits."""
+        The same address comes again and again, so the whole frame is compared first. After a
+        different one the remembered frame is empty, and the route is looked up.
+
+        """
+        method = self._method_frame
+        if method and buffer[start : start + len(method)] == method:
+            return start + len(method)
+
+        if end - start < PUBLISH_BYTES_MIN:
+            return NOT_PLAIN
+
         method_end: i64 = start + 7 + _size_at(buffer, start)
+        if (
+            buffer[start : start + 3] != self._method_start
+            or buffer[start + 7 : start + 11] != PUBLISH_INDEX
+            or method_end >= end
+            or buffer[method_end] != FRAME_END
+        ):
+            return NOT_PLAIN
+
+        # The arguments must fill the frame exactly: ticket, exchange, key, bits.
         key: i64 = start + 14 + buffer[start + 13]
-        if key >= method_end or method_end >= len(buffer):
-            return False
+        if key >= method_end or key + buffer[key] + 2 != method_end:
+            return NOT_PLAIN
 
-        return key + buffer[key] + 2 == method_end
-
-    def _is_plain_header(self, buffer: bytes, header: i64) -> bool:
-        """A header frame of class 60, weight 0, with a body size of no more than 32 bits."""
-        return (
-            buffer[header] == 2
-            and buffer[header + 2] == self._channel_low
-            and buffer[header + 1] == self._channel_high
-            and buffer[header + 7] == 0
-            and buffer[header + 8] == 60
-            and (buffer[header + 9] | buffer[header + 10]) == 0
-            and (buffer[header + 11] | buffer[header + 12]) == 0
-            and (buffer[header + 13] | buffer[header + 14]) == 0
-        )
+        self._method_frame = b""
+        self._prefix = b""
+        return method_end + 1
 
     def _is_whole_body_frame(self, buffer: bytes, body: i64, body_size: i64) -> bool:
         """Whether a body frame begins here that holds the whole body."""
-        return (
-            buffer[body] == 3
-            and buffer[body + 2] == self._channel_low
-            and buffer[body + 1] == self._channel_high
-            and _size_at(buffer, body) == body_size
-        )
+        return buffer[body : body + 3] == self._body_start and _size_at(buffer, body) == body_size
 
     def _remember(self, buffer: bytes, start: i64, header: i64, prefix_end: i64, stop: i64) -> None:
         """Keep the bytes up to the body, unless there are too many to be worth comparing."""
@@ -261,7 +271,7 @@ class PublishRun:
 
     def properties_of(self, raw: bytes) -> Properties:
         """The parsed properties; remembered, within bounds, when they may come again."""
-        if ((raw[0] << 8) | raw[1]) & UNIQUE_FLAGS or len(raw) > REMEMBERED_BYTES_MAX:
+        if len(raw) > REMEMBERED_BYTES_MAX:
             return parse_properties(raw)
 
         properties = self._known_properties.get(raw)
@@ -277,11 +287,7 @@ class PublishRun:
     def publish_assembled(self, assembly: ContentAssembly) -> None:
         """Publish a message that came frame by frame; its method was decoded and is sound."""
         route = self.route_of(assembly.method_payload)
-        if len(assembly.properties) < 2:
-            properties = parse_properties(assembly.properties)
-        else:
-            properties = self.properties_of(assembly.properties)
-
+        properties = parse_properties(assembly.properties)
         self._publisher.publish(route, properties, assembly.content, assembly.body_size)
 
 
