@@ -9,6 +9,8 @@ from hypothesis import HealthCheck, settings
 
 from broker.build import build_kind
 
+pytest.register_assert_rewrite("tests.helpers")
+
 # Shared, loaded machines make deadlines lie: an example that hangs is caught by the test's timeout.
 _BASE = settings(
     deadline=None, derandomize=False, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
