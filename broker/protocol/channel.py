@@ -32,6 +32,7 @@ from broker.wire.constants import (
     CHANNEL_CLOSE,
     CHANNEL_CLOSE_OK,
     FRAME_METHOD,
+    QUEUE_DELETE,
 )
 from broker.wire.hot import long_long_at
 
@@ -72,6 +73,7 @@ class Channel:
 
     __slots__ = (
         "_assembly",
+        "_late_notices",
         "actor",
         "channel_id",
         "confirms",
@@ -112,6 +114,7 @@ class Channel:
         self.prefetch_count: i64 = 0
         self.last_queue: str | None = None
         self._assembly: ContentAssembly | None = None
+        self._late_notices: list[bytes] = []
 
     def send(self, payload: bytes) -> None:
         """Send a method on this channel."""
@@ -272,7 +275,20 @@ class Channel:
         """The consumer's queue is gone: tell the client, if it understands that (rule CO-13)."""
         self.consumers.pop(consumer.tag, None)
         if self.state == CHANNEL_OPEN and self.connection.wants_cancel_notify:
-            self.send(codec.encode_basic_cancel(consumer.tag))
+            notice = codec.encode_basic_cancel(consumer.tag)
+            if self.method_index == QUEUE_DELETE:
+                # RabbitMQ: who deletes a queue learns of that before its own consumers' end;
+                # py-amqp counts on it (rule OR-05).
+                self._late_notices.append(notice)
+            else:
+                self.send(notice)
+
+    def send_late_notices(self) -> None:
+        """Send what had to wait for the answer to queue.delete."""
+        notices = self._late_notices
+        self._late_notices = []
+        for notice in notices:
+            self.send(notice)
 
     # -- the end
 

@@ -93,3 +93,5 @@ def delete(channel: Channel, method: QueueDelete) -> None:
 
     if not method.nowait:
         channel.send(codec.encode_queue_delete_ok(count))
+
+    channel.send_late_notices()
