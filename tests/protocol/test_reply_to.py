@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.wire.constants import BASIC_CONSUME, BASIC_PUBLISH, QUEUE_BIND, QUEUE_DECLARE
 from tests.helpers.session import (
     Session,
     World,
@@ -16,6 +15,10 @@ from tests.helpers.session import (
 
 ALIAS = "amq.rabbitmq.reply-to"
 REPLY_TO_BIT = 9
+BASIC_CONSUME = (60, 20)
+BASIC_PUBLISH = (60, 40)
+QUEUE_BIND = (50, 20)
+QUEUE_DECLARE = (50, 10)
 
 
 def request(channel: int, queue: str) -> bytes:
