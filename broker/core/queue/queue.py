@@ -285,6 +285,10 @@ class Queue(Destination):
         if message is None:
             return None
 
+        if self.has_deadlines:
+            # RabbitMQ: what has expired behind it is not counted as remaining (rule G-02).
+            self.expire_head()
+
         if message.redelivered:
             self.redeliver_count += 1
 
