@@ -37,13 +37,13 @@ def qos(channel: Channel, method: BasicQos) -> None:
     if method.prefetch_size:
         raise NotImplementedByBroker(f"prefetch_size!=0 ({method.prefetch_size})")
 
+    # RabbitMQ: the answer comes before what a wider limit lets through.
+    channel.send(codec.BASIC_QOS_OK)
     if method.global_:
         channel.deliveries.set_prefetch_limit(method.prefetch_count)
     else:
         channel.prefetch_count = method.prefetch_count
         channel.deliveries.set_prefetch_limit(0)
-
-    channel.send(codec.BASIC_QOS_OK)
 
 
 def consume(channel: Channel, method: BasicConsume) -> None:
