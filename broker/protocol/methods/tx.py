@@ -48,6 +48,10 @@ def commit(channel: Channel, method: TxCommit) -> None:
     """tx.commit: publishes in order, then settlements in order (rules TX-04, TX-05)."""
     transaction = _transaction_of(channel)
     is_accepted = channel.publisher.commit(transaction.take_publications())
+    if is_accepted:
+        # RabbitMQ: the answer comes before what the settlements let through.
+        channel.send(codec.TX_COMMIT_OK)
+
     deliveries = channel.deliveries
     for settlement in transaction.take_settlements():
         if settlement.kind == ACK:
@@ -60,8 +64,6 @@ def commit(channel: Channel, method: TxCommit) -> None:
     if not is_accepted:
         # Rules Q-87, TX-05: a queue that was full refused a message of the transaction.
         raise PreconditionFailed("partial tx completion")
-
-    channel.send(codec.TX_COMMIT_OK)
 
 
 def rollback(channel: Channel, method: TxRollback) -> None:
