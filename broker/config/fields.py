@@ -204,7 +204,7 @@ LIMITS_MESSAGE: Final = Key(
     Size(1, 512 * 2**20),
     _D.limits.message_max_bytes,
     "Size of a message's body; no more than 512MiB.",
-    written="16MiB",
+    written="128MiB",
 )
 LIMITS_CONNECTIONS: Final = Key(
     "connections",
@@ -217,7 +217,7 @@ LIMITS_CONSUMERS: Final = Key(
     "consumers_per_channel",
     Nullable(Integer(1, _COUNT_MAX)),
     _D.limits.consumers_per_channel_max,
-    "Consumers of one channel; null is no limit.",
+    "Consumers of one channel; null is 65536.",
     written="null",
 )
 LIMITS_HANDSHAKE: Final = Key(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.config.problems import Origin
+from broker.limits import MESSAGE_BYTES_MAX_DEFAULT
 
 if TYPE_CHECKING:
     from broker.config.problems import Problem
@@ -189,7 +190,7 @@ class LimitsConfig(NamedTuple):
     frame_max_bytes: int = 131_072
     """Offered in connection.tune; 0 is no limit (rule C-40)."""
 
-    message_max_bytes: int = 16 * 1024 * 1024
+    message_max_bytes: int = MESSAGE_BYTES_MAX_DEFAULT
     connections_max: int | None = None
     consumers_per_channel_max: int | None = None
     handshake_timeout_s: float = 10.0
