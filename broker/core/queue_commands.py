@@ -16,11 +16,13 @@ from broker.core.queue.arguments import (
     requested_queue_type,
     validate_arguments,
 )
-from broker.core.queue.queue import Queue, QueueDefinition
+from broker.core.queue.queue import QueueDefinition
+from broker.core.queue.registry import create_queue
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
 
 if TYPE_CHECKING:
     from broker.core.actor import Actor
+    from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
 
@@ -70,7 +72,7 @@ def check_queue(vhost: VirtualHost, actor: Actor, name: str) -> Queue:
     actor.check_any("queue", name)
     queue = queue_named(vhost, name)
     actor.check_unlocked(queue)
-    queue.touch()
+    queue.redeclared()
     return queue
 
 
@@ -95,7 +97,7 @@ def declare_queue(vhost: VirtualHost, actor: Actor, request: QueueRequest) -> Qu
     existing = vhost.queues.get(name)
     if existing is not None:
         _check_same(vhost, actor, existing, request)
-        existing.touch()
+        existing.redeclared()
         return existing
 
     return _create(vhost, actor, name, request)
@@ -143,7 +145,7 @@ def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) 
     )
     owner = actor.connection if request.exclusive else None
     definition = QueueDefinition(durable, request.auto_delete, owner, arguments)
-    queue = Queue(vhost, name, definition, settings)
+    queue = create_queue(queue_type, vhost, name, definition, settings=settings)
     vhost.add_queue(queue)
     return queue
 
@@ -157,6 +159,7 @@ def delete_queue(
         AccessRefused: no right to it.
         ResourceLocked: it is another connection's own.
         PreconditionFailed: it is in use or not empty, and that was to be respected.
+        NotImplementedByBroker: queues of its type cannot tell (rule Q-52).
 
     """
     actor.check("configure", "queue", name)
@@ -165,13 +168,7 @@ def delete_queue(
         return 0
 
     actor.check_unlocked(queue)
-    resource = resource_text("queue", name, vhost.name)
-    if if_empty and queue.ready_count:
-        raise PreconditionFailed(f"{resource} not empty")
-
-    if if_unused and queue.consumers:
-        raise PreconditionFailed(f"{resource} in use")
-
+    queue.check_delete(if_unused=if_unused, if_empty=if_empty)
     count = int(queue.ready_count)
     vhost.remove_queue(queue)
     return count
@@ -184,9 +181,11 @@ def purge_queue(vhost: VirtualHost, actor: Actor, name: str) -> int:
         AccessRefused: no right to it.
         NotFound: it is not there.
         ResourceLocked: it is another connection's own.
+        NotImplementedByBroker: queues of its type are not purged (rule Q-55).
 
     """
     actor.check("read", "queue", name)
     queue = queue_named(vhost, name)
     actor.check_unlocked(queue)
+    queue.check_purge()
     return queue.purge()

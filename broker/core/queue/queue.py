@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.binding import Destination
 from broker.core.dispatch import Rotation
+from broker.core.erlterm import resource_text
 from broker.core.message import NO_DEADLINE, Message
 from broker.core.queue.ready import PriorityReady, Ready
-from broker.errors import AccessRefused
+from broker.errors import AccessRefused, PreconditionFailed
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-    from broker.core.consumer import Consumer
+    from broker.core.consumer import Consumer, ConsumerOptions
     from broker.core.deadlines import Timer
     from broker.core.queue.arguments import QueueSettings
     from broker.core.vhost import VirtualHost
@@ -149,6 +150,54 @@ class Queue(Destination):
         # RabbitMQ: a change of settings begins the wait for x-expires anew.
         self._last_used_ms = self.vhost.deadlines.now_ms
         self._arm_expires()
+
+    # -- what a type of queue may refuse
+
+    @property
+    def resource(self) -> str:
+        """The queue as texts name it."""
+        return resource_text("queue", self.name, self.vhost.name)
+
+    def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
+        """Whether the queue may be deleted under these conditions (rules Q-51, Q-52).
+
+        Raises:
+            PreconditionFailed: it is not empty, or in use.
+
+        """
+        if if_empty and self.ready_count:
+            raise PreconditionFailed(f"{self.resource} not empty")
+
+        if if_unused and self.consumers:
+            raise PreconditionFailed(f"{self.resource} in use")
+
+    def check_purge(self) -> None:
+        """Whether the queue may be purged; raises where its type cannot (rule Q-55)."""
+
+    def check_get(self) -> None:
+        """Whether basic.get may be asked of the queue; raises where not (rules G-03, CO-33)."""
+
+    def check_consume(self, options: ConsumerOptions, *, has_channel_limit: bool) -> None:
+        """Whether it can be consumed like this, arguments being in order; raises where not.
+
+        Args:
+            options: what basic.consume asks for.
+            has_channel_limit: a limit for the channel as a whole is set (rules QS-03, QS-08).
+
+        """
+
+    def _check_exclusive(self, consumer: Consumer) -> None:
+        """Rule CO-07.
+
+        Raises:
+            AccessRefused: exclusive use is asked for or held.
+
+        """
+        single = self.settings.single_active_consumer
+        if (consumer.exclusive and (self.consumers or single)) or (
+            self.consumers and next(iter(self.consumers)).exclusive
+        ):
+            raise AccessRefused(f"{self.resource} in exclusive use")
 
     # -- taking messages in
 
@@ -357,16 +406,10 @@ class Queue(Destination):
             AccessRefused: exclusive use is asked for or held (rule CO-07).
 
         """
-        single = self.settings.single_active_consumer
-        if (consumer.exclusive and (self.consumers or single)) or (
-            self.consumers and next(iter(self.consumers)).exclusive
-        ):
-            text = f"queue '{self.name}' in vhost '{self.vhost.name}' in exclusive use"
-            raise AccessRefused(text)
-
+        self._check_exclusive(consumer)
         self.consumers[consumer] = None
         self.rotation.register(consumer)
-        if single and self.active_consumer is None:
+        if self.settings.single_active_consumer and self.active_consumer is None:
             self.active_consumer = consumer
 
         self.admit(consumer)
@@ -445,6 +488,10 @@ class Queue(Destination):
         self._last_used_ms = self.vhost.deadlines.now_ms
         if self._expires_timer is None:
             self._arm_expires()
+
+    def redeclared(self) -> None:
+        """Somebody declared the queue again, or asked whether it is there (rules Q-70, Q-71)."""
+        self.touch()
 
     def _disarm_expires(self) -> None:
         timer = self._expires_timer

@@ -71,6 +71,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         int(channel.prefetch_count),
         method.arguments,
     )
+    queue.check_consume(options, has_channel_limit=channel.deliveries.prefetch_limit > 0)
     consumer = Consumer(queue, channel.deliveries, tag, options)
     queue.add_consumer(consumer)
     channel.consumers[tag] = consumer
@@ -105,6 +106,7 @@ def get(channel: Channel, method: BasicGet) -> None:
         raise replies.get_refused(channel, method.queue)
 
     queue = _readable_queue(channel, method.queue)
+    queue.check_get()
     message = queue.take(method.no_ack)
     if message is None:
         channel.send(codec.BASIC_GET_EMPTY)
