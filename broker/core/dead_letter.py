@@ -11,7 +11,6 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import Address, Message, content_with_properties
-from broker.core.routing import route
 from broker.wire.properties import set_headers, without_expiration
 from broker.wire.tables import Arguments, Field
 
@@ -147,16 +146,20 @@ class DeadLetters:
         letter = self._letter(queue, message, reason, settings)
         exchange.publish_in += 1
         address = letter.address
-        headers = letter.properties().headers() if vhost.header_exchange_count else None
         keys = [address.routing_key, *(address.cc_keys or []), *(address.bcc_keys or [])]
         history = letter.history
         assert history is not None
-        for target in route(vhost.exchanges, exchange, keys, headers).queues:
+        targets, depends_on_headers = vhost.route_queues(exchange, keys, None)
+        if depends_on_headers:
+            # Seldom; the headers of one that died often are long.
+            targets, _ = vhost.route_queues(exchange, keys, letter.properties().headers())
+
+        for target in targets:
             if reason != "rejected" and is_cycle(history, target.name):
                 continue
 
             exchange.publish_out += 1
-            vhost.queues[target.name].enqueue(letter.copy(), NO_TTL)
+            target.enqueue(letter.copy(), NO_TTL)
 
     def _letter(
         self, queue: Queue, message: Message, reason: str, settings: QueueSettings

@@ -59,7 +59,7 @@ class ReplyQueue(Queue):
 
     def remove_consumer(self, consumer: Consumer) -> None:
         """The requester stops: whatever still comes under the name is dropped (rule DR-07)."""
-        consumer.is_cancelled = True
+        consumer.retire()
         self.vhost.remove_reply_queue(self)
 
 
