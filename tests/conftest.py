@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from broker.build import build_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytest.register_assert_rewrite("tests.helpers")
 
@@ -31,3 +36,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"leveret: {build_kind()} build"
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _garbage_is_held_against_those_who_left_it(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Collect while the filters of a module that expects warnings still hold.
+
+    Client libraries leave sockets to the garbage collector. Collected later, in the middle of some
+    other module's test, their warnings would fail that one.
+    """
+    yield
+    if request.node.get_closest_marker("filterwarnings") is not None:
+        gc.collect()
