@@ -11,6 +11,7 @@ from typing import Final
 __all__ = [
     "CLOSE_TIMEOUT_S",
     "CONSUMERS_PER_CHANNEL_MAX",
+    "DELAYED_PER_TURN_MAX",
     "DROP_DELAY_MS",
     "FRAME_BYTES_MAX_DEFAULT",
     "FRAME_BYTES_MAX_INITIAL",
@@ -95,13 +96,16 @@ CONSUMERS_PER_CHANNEL_MAX: Final = 65_536
 """Consumers of one channel unless configured; each costs about half a kilobyte."""
 
 ROUTES_PER_CHANNEL_MAX: Final = 1_024
-"""Remembered publish methods of one channel; the least useful memory is dropped whole."""
+"""Remembered publish methods of one channel; beyond, all are forgotten and learnt again."""
 
 PROPERTIES_PER_CHANNEL_MAX: Final = 256
 """Remembered property lists of one channel."""
 
 REMEMBERED_BYTES_MAX: Final = 512
 """A publish method or property list longer than this is not worth remembering."""
+
+DELAYED_PER_TURN_MAX: Final = 1_000
+"""Delayed messages of one exchange that are routed at a time: some ten milliseconds of work."""
 
 TIMERS_PER_TURN_MAX: Final = 1_000
 """Deadlines run between two turns of the loop, so that a million messages that expire together

@@ -63,7 +63,7 @@ CLOSED: Final = 7
 """The close handshake is done, the client closes the socket (rule C-70)."""
 
 DROPPING: Final = 8
-"""The socket closes without a word, now or after a delay (rules C-31, C-34, F-02)."""
+"""Nothing is read any more; the socket closes, now or after a delay (rules C-31, C-34, F-02)."""
 
 GONE: Final = 9
 """The socket is closed."""
