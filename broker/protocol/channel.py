@@ -13,13 +13,14 @@ from broker.core.publishing import Publisher
 from broker.core.transaction import ACK, REJECT, REQUEUE, Transaction
 from broker.errors import (
     AMQPChannelError,
+    ChannelFault,
     CommandInvalid,
     PreconditionFailed,
     UnexpectedFrame,
 )
 from broker.protocol.content import ContentAssembly
 from broker.protocol.publish_run import PublishRun
-from broker.protocol.states import CHANNEL_CLOSING, CHANNEL_OPEN, CHANNEL_TRANSITIONS
+from broker.protocol.states import CHANNEL_CLOSING, CHANNEL_RUNNING, CHANNEL_TRANSITIONS
 from broker.wire import codec
 from broker.wire.constants import (
     BASIC_ACK,
@@ -31,6 +32,7 @@ from broker.wire.constants import (
     BASIC_RETURN,
     CHANNEL_CLOSE,
     CHANNEL_CLOSE_OK,
+    CHANNEL_OPEN,
     FRAME_METHOD,
     QUEUE_DELETE,
 )
@@ -46,13 +48,24 @@ if TYPE_CHECKING:
     from broker.protocol.connection import Connection
     from broker.wire.framing import FrameDecoder
 
-__all__ = ["Channel"]
+__all__ = ["Channel", "check_not_reopened"]
 
 CONTENT_METHODS: Final = frozenset({BASIC_PUBLISH, BASIC_RETURN, BASIC_DELIVER, BASIC_GET_OK})
 """Methods that a content follows; of a client only publish makes sense (rule CH-11)."""
 
 ACK_PAYLOAD_BYTES: Final = 13
 """basic.ack and basic.nack: method index, delivery tag, bits. basic.reject is the same."""
+
+
+def check_not_reopened(index: int) -> None:
+    """Rule CH-02.
+
+    Raises:
+        ChannelFault: the method opens a channel that is open, or not quite closed.
+
+    """
+    if index == CHANNEL_OPEN:
+        raise ChannelFault("second 'channel.open' seen", class_id=20, method_id=10)
 
 
 class Channel:
@@ -100,7 +113,7 @@ class Channel:
         self.number: bytes = channel_id.to_bytes(2, "big")
         self.vhost = vhost
         self.actor = actor
-        self.state = CHANNEL_OPEN
+        self.state = CHANNEL_RUNNING
         # Open, and no content pending: what the fast paths ask before they take a frame.
         self.is_ready = True
         self.method_index: i64 = 0
@@ -212,7 +225,7 @@ class Channel:
         elif index == CHANNEL_CLOSE_OK:
             self.connection.forget_channel(self)
         else:
-            self.connection.check_not_reopened(index)
+            check_not_reopened(index)
 
     # -- settlement
 
@@ -274,7 +287,7 @@ class Channel:
     def consumer_lost(self, consumer: Consumer) -> None:
         """The consumer's queue is gone: tell the client, if it understands that (rule CO-13)."""
         self.consumers.pop(consumer.tag, None)
-        if self.state == CHANNEL_OPEN and self.connection.wants_cancel_notify:
+        if self.state == CHANNEL_RUNNING and self.connection.client.wants_cancel_notify:
             notice = codec.encode_basic_cancel(consumer.tag)
             if self.method_index == QUEUE_DELETE:
                 # RabbitMQ: who deletes a queue learns of that before its own consumers' end;

@@ -20,18 +20,21 @@ from broker.errors import (
     ConnectionForced,
     InternalFault,
     LoginRefused,
-    NotAllowed,
     PeerDropped,
     UnexpectedFrame,
 )
 from broker.limits import CLOSE_TIMEOUT_S, DROP_DELAY_MS, FRAME_BYTES_MAX_INITIAL
-from broker.protocol.channel import Channel
+from broker.protocol import channel_table
+from broker.protocol.blocking import Blocking
+from broker.protocol.channel import check_not_reopened
+from broker.protocol.client import Client
 from broker.protocol.faults import frame_error, is_known_frame, misplaced_frame, unknown_frame
 from broker.protocol.handshake import PROTOCOL_HEADER, Handshake, accepts_header
 from broker.protocol.heartbeat import Heartbeat
 from broker.protocol.methods import METHODS
 from broker.protocol.states import (
     AWAITING_HEADER,
+    CHANNEL_RUNNING,
     CLOSED,
     CLOSING,
     CONNECTION_METHODS,
@@ -42,7 +45,6 @@ from broker.protocol.states import (
     RUNNING,
     STATE_NAMES,
 )
-from broker.protocol.states import CHANNEL_OPEN as CHANNEL_RUNNING
 from broker.wire import codec
 from broker.wire.constants import (
     BASIC_PUBLISH,
@@ -51,7 +53,6 @@ from broker.wire.constants import (
     CONNECTION_CLOSE_OK,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
-    SERVER_TO_CLIENT,
 )
 from broker.wire.framing import FRAME_OVERHEAD, FrameDecoder, FrameFault
 from broker.wire.methods import ConnectionUpdateSecret
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from broker.auth.users import User
     from broker.core.deadlines import Timer
     from broker.core.vhost import VirtualHost
+    from broker.protocol.channel import Channel
     from broker.protocol.link import Link, Peer
     from broker.wire.tables import Arguments
 
@@ -85,20 +87,18 @@ class Connection(ConnectionHandle):
     """
 
     __slots__ = (
-        "_capabilities",
         "_channel",
         "_decoder",
         "_handshake",
         "_header",
         "_heartbeat",
-        "_is_blocked",
-        "_is_blocked_told",
         "_method_index",
         "_timer",
         "actor",
+        "blocking",
         "channel_max",
         "channels",
-        "client_properties",
+        "client",
         "connected_at_ms",
         "frame_max",
         "heartbeat_s",
@@ -111,7 +111,6 @@ class Connection(ConnectionHandle):
         "state",
         "user",
         "vhost",
-        "wants_cancel_notify",
     )
 
     def __init__(self, node: Node, link: Link, peer: Peer) -> None:
@@ -125,8 +124,7 @@ class Connection(ConnectionHandle):
         self.user: User | None = None
         self.vhost: VirtualHost | None = None
         self.actor: Actor | None = None
-        self.client_properties: Arguments = {}
-        self.wants_cancel_notify = False
+        self.client = Client({})
         self.channel_max = node.settings.channel_max
         self.frame_max = FRAME_BYTES_MAX_INITIAL
         self.heartbeat_s = 0
@@ -135,12 +133,10 @@ class Connection(ConnectionHandle):
         self._decoder = FrameDecoder(FRAME_BYTES_MAX_INITIAL)
         self._handshake: Handshake | None = Handshake(self)
         self._header = b""
-        self._capabilities: Arguments = {}
         self._channel: Channel | None = None
         self._method_index: i64 = 0
         self._heartbeat: Heartbeat | None = None
-        self._is_blocked = False
-        self._is_blocked_told = False
+        self.blocking = Blocking(self)
         # One deadline at a time: the handshake's, later that of a close.
         due_ms = node.deadlines.now_ms + node.settings.handshake_timeout_ms
         self._timer: Timer | None = node.deadlines.schedule(due_ms, self._handshake_timed_out)
@@ -234,7 +230,7 @@ class Connection(ConnectionHandle):
         """The frame loop: what comes with every message goes straight to its channel."""
         decoder = self._decoder
         channel: Channel | None = None
-        while not self._is_blocked and decoder.next_frame():
+        while not self.blocking.is_on and decoder.next_frame():
             if decoder.frame_type == FRAME_METHOD and self.state == RUNNING:
                 if channel is None or decoder.channel_id != channel.deliveries.channel_id:
                     channel = self.channels.get(int(decoder.channel_id))
@@ -281,7 +277,7 @@ class Connection(ConnectionHandle):
             if channel is not None:
                 channel.handle_frame(decoder)
                 if frame_type != FRAME_METHOD and self.node.alarms:
-                    self._block()
+                    self.blocking.begin()
             else:
                 self._handle_unopened(decoder)
 
@@ -336,19 +332,9 @@ class Connection(ConnectionHandle):
         assert state in CONNECTION_TRANSITIONS[self.state], (self.state, state)
         self.state = state
 
-    def set_client_properties(self, properties: Arguments) -> None:
-        """Take what connection.start-ok says of the client (rules C-14, C-15)."""
-        self.client_properties = properties
-        field = properties.get("capabilities")
-        if field is not None and isinstance(field.value, dict):
-            self._capabilities = field.value
-
-        self.wants_cancel_notify = self.has_capability("consumer_cancel_notify")
-
-    def has_capability(self, name: str) -> bool:
-        """Whether the client claims a capability: only a true boolean counts (rule C-14)."""
-        field = self._capabilities.get(name)
-        return field is not None and field.value is True
+    def set_client(self, properties: Arguments) -> None:
+        """Take what connection.start-ok says of the client."""
+        self.client = Client(properties)
 
     def set_user(self, user: User) -> None:
         """The login succeeded."""
@@ -377,22 +363,15 @@ class Connection(ConnectionHandle):
         self._handshake = None
         self.set_state(RUNNING)
         self.send(codec.CONNECTION_OPEN_OK)
-        self.log("info", "connection.opened", self._introduction())
-
-    def _introduction(self) -> dict[str, object]:
-        fields: dict[str, object] = {"heartbeat_s": self.heartbeat_s}
-        for key in ("connection_name", "product", "version", "platform"):
-            field = self.client_properties.get(key)
-            if field is not None and isinstance(field.value, str):
-                fields[f"client_{key}" if key != "connection_name" else key] = field.value
-
-        return fields
+        about: dict[str, object] = {"heartbeat_s": self.heartbeat_s}
+        about.update(self.client.introduction())
+        self.log("info", "connection.opened", about)
 
     # -- channels
 
     def _handle_unopened(self, decoder: FrameDecoder) -> None:
-        """A frame on a channel that is not open: only channel.open has a place there (CH-03)."""
         if decoder.frame_type != FRAME_METHOD:
+            # Rule F-10.
             raise UnexpectedFrame(
                 "expected method frame, got non method frame instead", class_id=0, method_id=0
             )
@@ -400,55 +379,7 @@ class Connection(ConnectionHandle):
         payload = decoder.payload()
         index = int.from_bytes(payload[:4], "big")
         self._method_index = index
-        # Rule CH-04: whatever the method, the number is a new one.
-        self._check_channel_limits()
-        if index not in SERVER_TO_CLIENT:
-            # Rule F-08: what does not decode is reported before the missing channel.
-            codec.decode_method(index, payload)
-
-        if index != CHANNEL_OPEN:
-            raise ChannelFault("expected 'channel.open'")
-
-        self._open_channel(int(decoder.channel_id))
-
-    def _check_channel_limits(self) -> None:
-        """Rules CH-04 and CH-05.
-
-        Raises:
-            NotAllowed: the connection, or its user, has as many channels as it may.
-
-        """
-        count = len(self.channels)
-        if self.channel_max and count >= self.channel_max:
-            raise NotAllowed(
-                f"number of channels opened ({count}) has reached the negotiated channel_max "
-                f"({self.channel_max})",
-                class_id=0,
-                method_id=0,
-            )
-
-        user = self.user
-        assert user is not None
-        limit = user.channels_max
-        if limit is not None and self.node.channel_counts.get(user.name, 0) >= limit:
-            raise NotAllowed(
-                f"number of channels opened for user '{user.name}' has reached the maximum "
-                f"allowed user limit of {limit}",
-                class_id=0,
-                method_id=0,
-            )
-
-    def _open_channel(self, channel_id: int) -> None:
-        vhost = self.vhost
-        actor = self.actor
-        user = self.user
-        assert vhost is not None
-        assert actor is not None
-        assert user is not None
-        self.node.count_channel(user.name, 1)
-        channel = Channel(self, channel_id, vhost, actor)
-        self.channels[channel_id] = channel
-        channel.send(codec.CHANNEL_OPEN_OK)
+        channel_table.handle_unopened(self, int(decoder.channel_id), index, payload)
 
     def call_method(self, channel: Channel, index: int, payload: bytes) -> None:
         """Obey a method on an open channel.
@@ -459,7 +390,7 @@ class Connection(ConnectionHandle):
         """
         method = codec.decode_method(index, payload)
         if index == CHANNEL_OPEN:
-            self.check_not_reopened(index)
+            check_not_reopened(index)
 
         handler = METHODS.get(index)
         if handler is None:
@@ -467,16 +398,6 @@ class Connection(ConnectionHandle):
             raise CommandInvalid("unimplemented method")
 
         handler(channel, method)
-
-    def check_not_reopened(self, index: int) -> None:
-        """Rule CH-02.
-
-        Raises:
-            ChannelFault: the method opens a channel that is open, or not quite closed.
-
-        """
-        if index == CHANNEL_OPEN:
-            raise ChannelFault("second 'channel.open' seen", class_id=20, method_id=10)
 
     def forget_channel(self, channel: Channel) -> None:
         """The channel is closed on both sides: its number may be used again (rule CH-08)."""
@@ -597,25 +518,14 @@ class Connection(ConnectionHandle):
 
         del self.node.connections[self]
         self._cancel_timer()
-        if self._is_blocked:
-            # What ends a connection is heard in any case: close-ok, or the end of the stream.
-            self._is_blocked = False
-            self.link.resume_reading()
-
+        # What ends a connection is heard in any case: close-ok, or the end of the stream.
+        self.blocking.lift()
         heartbeat = self._heartbeat
         if heartbeat is not None:
             heartbeat.stop()
             self._heartbeat = None
 
-        channels = list(self.channels.values())
-        for channel in channels:
-            # First of all channels: what one gives back must not go to another one's consumer.
-            channel.stop_deliveries()
-
-        for channel in channels:
-            channel.terminate()
-            self.forget_channel(channel)
-
+        channel_table.terminate_all(self)
         self._channel = None
         vhost = self.vhost
         if vhost is not None and self.user is not None:
@@ -637,34 +547,15 @@ class Connection(ConnectionHandle):
 
     # -- alarms
 
-    def _block(self) -> None:
-        """A part of a content came under an alarm: nothing more is read (rules MA-02, MA-08)."""
-        node = self.node
-        self._is_blocked = True
-        self.link.pause_reading()
-        if self.has_capability("connection.blocked"):
-            self._is_blocked_told = True
-            self.send(codec.encode_connection_blocked(node.alarm_reason()))
-
-        self.log("info", "connection.blocked", {"reason": node.alarm_reason()})
-
     def alarms_changed(self) -> None:
         """Go on reading when the last alarm is over (rule MA-04)."""
-        if self.node.alarms or not self._is_blocked:
-            return
-
-        self._is_blocked = False
-        if self._is_blocked_told:
-            self._is_blocked_told = False
-            self.send(codec.CONNECTION_UNBLOCKED)
-
-        self.link.resume_reading()
-        self.receive_data(b"")
+        if not self.node.alarms and self.blocking.end():
+            self.receive_data(b"")
 
     @property
     def is_blocked(self) -> bool:
         """Whether an alarm keeps it from being read."""
-        return self._is_blocked
+        return self.blocking.is_on
 
     def belongs_to(self, user: User | None, vhost: VirtualHost | None) -> bool:
         """Whether it is of that user, or open on that virtual host."""

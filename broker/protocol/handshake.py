@@ -117,7 +117,7 @@ class Handshake:
 
     def _handle_start_ok(self, method: ConnectionStartOk) -> None:
         connection = self._connection
-        connection.set_client_properties(method.client_properties)
+        connection.set_client(method.client_properties)
         mechanism = connection.node.mechanisms.get(method.mechanism)
         if mechanism is None:
             raise dropped(f"SASL mechanism {method.mechanism!r} is not on offer")
@@ -157,7 +157,7 @@ class Handshake:
             "login.refused",
             {"user": user_name, "mechanism": mechanism_name, "reason": reason},
         )
-        if not connection.has_capability("authentication_failure_close"):
+        if not connection.client.has_capability("authentication_failure_close"):
             return dropped("login refused")
 
         return LoginRefused(

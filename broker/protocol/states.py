@@ -21,7 +21,7 @@ from broker.wire.constants import (
 __all__ = [
     "AWAITING_HEADER",
     "CHANNEL_CLOSING",
-    "CHANNEL_OPEN",
+    "CHANNEL_RUNNING",
     "CHANNEL_STATE_NAMES",
     "CHANNEL_TRANSITIONS",
     "CLOSED",
@@ -108,16 +108,16 @@ CONNECTION_METHODS: Final = {
 """What may come on channel 0 in each state. Anything else is 504 while opening or running (rule
 C-75), a dropped socket before that (rule C-34), and ignored afterwards (rules C-71, C-72)."""
 
-CHANNEL_OPEN: Final = 0
+CHANNEL_RUNNING: Final = 0
 """Methods are obeyed."""
 
 CHANNEL_CLOSING: Final = 1
 """channel.close is sent: everything is ignored but close and close-ok (rule CH-07)."""
 
-CHANNEL_STATE_NAMES: Final = {CHANNEL_OPEN: "running", CHANNEL_CLOSING: "closing"}
+CHANNEL_STATE_NAMES: Final = {CHANNEL_RUNNING: "running", CHANNEL_CLOSING: "closing"}
 
 CHANNEL_TRANSITIONS: Final = {
-    CHANNEL_OPEN: frozenset({CHANNEL_CLOSING}),
+    CHANNEL_RUNNING: frozenset({CHANNEL_CLOSING}),
     CHANNEL_CLOSING: frozenset[int](),
 }
 """Where an open channel may go from each state, besides being gone (rules CH-06..CH-08)."""
