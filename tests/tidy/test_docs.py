@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import functools
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +14,7 @@ from broker.app import build_node
 from broker.config.loader import load_config
 from scripts.support.docs_tables import DOCUMENTS, updated
 from tests.helpers.clock import VirtualClock
-from tests.tidy.source import PROJECT
+from tests.tidy.source import PROJECT, package_sources
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +30,10 @@ CODE: Final = re.compile(r"`([^`\n]+)`")
 ROOTS: Final = "broker|config|docs|interop|scripts|tests|requirements"
 PATH: Final = re.compile(rf"(?:{ROOTS})/[\w./-]*\w|[\w-]+\.(?:md|toml)")
 """What looks like a file of the project in `code`: it begins with one of its folders."""
+
+CAMEL_CASE: Final = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+")
+NAME: Final = re.compile(r"([A-Z]\w*)(?:\.(_?[a-z]\w*))?")
+"""What looks like a class in `code`, or a member of one."""
 
 GENERATED: Final = re.compile(r"<!-- generated: ([\w-]+) -->")
 
@@ -66,6 +72,41 @@ def missing_files(page: Path, text: str) -> Iterator[str]:
             yield words[0]
 
 
+@functools.cache
+def members_by_class() -> dict[str, set[str]]:
+    """Return the classes of the broker, each with its methods and attributes."""
+    found: dict[str, set[str]] = {}
+    for source in package_sources():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                members = found.setdefault(node.name, set())
+                for inner in ast.walk(node):
+                    if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
+                        members.add(inner.name)
+                    elif isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
+                        members.add(inner.attr)
+
+    return found
+
+
+def missing_names(text: str) -> Iterator[str]:
+    """Yield ``Class`` and ``Class.member`` where the broker has none such."""
+    classes = members_by_class()
+    for code in CODE.findall(FENCE.sub("", text)):
+        match = NAME.fullmatch(code)
+        if match is None:
+            continue
+
+        name, member = match.groups()
+        if member is not None:
+            is_there = member in classes.get(name, set())
+        else:
+            is_there = name in classes or CAMEL_CASE.fullmatch(name) is None
+
+        if not is_there:
+            yield code
+
+
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_links_resolve(page: Path) -> None:
     broken = list(broken_links(page, page.read_text(encoding="utf-8")))
@@ -76,6 +117,13 @@ def test_links_resolve(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_files_that_are_mentioned_exist(page: Path) -> None:
     missing = list(missing_files(page, page.read_text(encoding="utf-8")))
+
+    assert not missing, "\n".join(missing)
+
+
+@pytest.mark.parametrize("page", sorted((PROJECT / "docs").glob("*.md")), ids=page_id)
+def test_classes_that_are_mentioned_exist(page: Path) -> None:
+    missing = list(missing_names(page.read_text(encoding="utf-8")))
 
     assert not missing, "\n".join(missing)
 
@@ -131,6 +179,19 @@ def test_broken_links_are_found(text: str, count: int) -> None:
 )
 def test_missing_files_are_found(text: str, count: int) -> None:
     assert len(list(missing_files(PROJECT / "README.md", text))) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        pytest.param("`Node.flush`, `Output.parked`, `FrameDecoder`", 0, id="right"),
+        pytest.param("`CONNECTION_FORCED`, `METHODS`, `basic.get`", 0, id="no-class"),
+        pytest.param("`Node.nothing`", 1, id="no-member"),
+        pytest.param("`Nobody.flush`, `FrameNobody`", 2, id="no-such-class"),
+    ],
+)
+def test_missing_names_are_found(text: str, count: int) -> None:
+    assert len(list(missing_names(text))) == count
 
 
 def test_a_table_that_nobody_makes_is_a_fault() -> None:
