@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import warnings
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import HealthCheck, settings
 from broker.build import build_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator
 
 pytest.register_assert_rewrite("tests.helpers")
 
@@ -38,13 +39,20 @@ def pytest_report_header() -> str:
     return f"leveret: {build_kind()} build"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _garbage_is_held_against_those_who_left_it(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Collect while the filters of a module that expects warnings still hold.
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """Take the garbage out after a module that expects warnings.
 
     Client libraries leave sockets to the garbage collector. Collected later, in the middle of some
     other module's test, their warnings would fail that one.
     """
-    yield
-    if request.node.get_closest_marker("filterwarnings") is not None:
-        gc.collect()
+    result = yield
+    is_last_of_module = nextitem is None or nextitem.path != item.path
+    if is_last_of_module and item.get_closest_marker("filterwarnings") is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            gc.collect()
+
+    return result
