@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pytest
+
 from broker.core.actor import Actor
 from broker.core.confirms import Confirms
 from broker.core.consumer import Consumer, ConsumerOptions, Deliveries
@@ -24,10 +26,11 @@ from tests.helpers.session import Heard, World, decode_stream
 from tests.helpers.untyped import pamqp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from broker.auth.users import User
     from broker.core.queue.queue import Queue
+    from broker.errors import AMQPError
 
 __all__ = [
     "Confirmed",
@@ -37,6 +40,7 @@ __all__ = [
     "plain_headers",
     "raw_properties",
     "ready_bodies",
+    "refusal",
 ]
 
 FRAME_PAYLOAD_MAX = 131_064
@@ -79,6 +83,15 @@ def plain_headers(raw: bytes) -> dict[str, Any]:
 def ready_bodies(queue: Queue) -> list[bytes]:
     """The bodies of the ready messages, in serving order."""
     return [content_body(message.content) for message in queue.ready.messages()]
+
+
+def refusal(error: type[AMQPError], act: Callable[[], object]) -> str:
+    """The explanation of the error that an act must end in."""
+    with pytest.raises(error) as caught:
+        act()
+
+    assert type(caught.value) is error
+    return caught.value.explanation
 
 
 class CoreWorld(World):
