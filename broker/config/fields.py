@@ -245,6 +245,13 @@ PRODUCT: Final = Key(
     "What the broker calls itself; RabbitMQ for programs that insist on it.",
     written="Leveret",
 )
+TOPIC_HASH_WORDS_MAX: Final = Key(
+    "topic_hash_words_max",
+    Integer(0, 127),
+    _D.compatibility.topic_hash_words_max,
+    "How many # one binding key of a topic exchange may have: 2 in RabbitMQ 4.3.5; 0 for no limit.",
+    written="0",
+)
 MEMORY_LIMIT: Final = Key(
     "limit",
     _MemoryLimit(),
@@ -358,7 +365,11 @@ LOG: Final = Key(
 )
 COMPATIBILITY: Final = Key(
     "compatibility",
-    Record("compatibility", (PRODUCT,), lambda v: CompatibilityConfig(v[PRODUCT])),
+    Record(
+        "compatibility",
+        (PRODUCT, TOPIC_HASH_WORDS_MAX),
+        lambda v: CompatibilityConfig(v[PRODUCT], v[TOPIC_HASH_WORDS_MAX]),
+    ),
     _D.compatibility,
     "For programs that look closely.",
 )

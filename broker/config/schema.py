@@ -208,6 +208,9 @@ class CompatibilityConfig(NamedTuple):
     product: str = "Leveret"
     """What connection.start calls the broker; some programs insist on ``RabbitMQ``."""
 
+    topic_hash_words_max: int = 0
+    """``#`` that one binding key of a topic exchange may have; 0 is no limit (rule E-85)."""
+
 
 class MemoryAlarmConfig(NamedTuple):
     """Exactly one of the two is set, or neither: no alarm."""

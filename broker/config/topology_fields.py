@@ -33,7 +33,18 @@ from broker.config.shapes import (
 
 __all__ = ["EXCHANGE_TYPES", "VHOST", "complain_about_name"]
 
-EXCHANGE_TYPES: Final = ("direct", "fanout", "topic", "headers")
+EXCHANGE_TYPES: Final = (
+    "direct",
+    "fanout",
+    "topic",
+    "headers",
+    "x-consistent-hash",
+    "x-delayed-message",
+    "x-local-random",
+    "x-modulus-hash",
+    "x-random",
+    "x-recent-history",
+)
 
 _COUNT_MAX: Final = 2**31 - 1
 _PRIORITY_MAX: Final = 2**31 - 1
@@ -220,7 +231,8 @@ EXCHANGES: Final = Key(
     "exchanges",
     NamedMap("exchange names to their settings", EXCHANGE, _complain_about_entity),
     (),
-    "Created at start. type is direct (the default), fanout, topic or headers.",
+    "Created at start. type is direct (the default), fanout, topic, headers, x-consistent-hash,"
+    " x-delayed-message, x-local-random, x-modulus-hash, x-random or x-recent-history.",
     example="orders: {type: topic, durable: true, auto_delete: false, internal: false,"
     " arguments: {}}",
 )

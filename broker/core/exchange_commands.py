@@ -193,11 +193,14 @@ def bind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
         raise NotFound(f"no {resource_text(kind, request.destination, vhost.name)}")
 
     source.validate_binding(request.routing_key, request.arguments)
+    source.validate_destination(destination)
     if isinstance(destination, Queue):
         actor.check_unlocked(destination)
 
-    if source.add_binding(destination, request.routing_key, request.arguments) is not None:
+    binding = source.add_binding(destination, request.routing_key, request.arguments)
+    if binding is not None:
         vhost.topology_changed()
+        source.bound(binding)
 
 
 def unbind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:

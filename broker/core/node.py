@@ -156,7 +156,13 @@ class Node:
         """Make a virtual host, or find it."""
         vhost = self.vhosts.get(name)
         if vhost is None:
-            vhost = VirtualHost(name, self.deadlines, self.random_bytes, self.log)
+            vhost = VirtualHost(
+                name,
+                self.deadlines,
+                self.random_bytes,
+                self.log,
+                topic_hash_words_max=self.settings.topic_hash_words_max,
+            )
             self.vhosts[name] = vhost
 
         return vhost
@@ -174,6 +180,9 @@ class Node:
 
         for queue in list(vhost.queues.values()):
             vhost.remove_queue(queue)
+
+        for exchange in vhost.exchanges.values():
+            exchange.detach()
 
         return True
 

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from broker.core.erlterm import erl_binary
 from broker.core.exchange_commands import exchange_named
 from broker.core.expiration import parse_expiration
+from broker.core.forwarding import keys_of
 from broker.core.message import Address, Message, content_with_properties
 from broker.core.reply_to import REPLY_ALIAS
+from broker.core.routing import NO_KEEPERS
 from broker.core.transaction import Publication, Transaction
 from broker.errors import (
     AccessRefused,
@@ -223,6 +225,7 @@ class Publisher:
 
         address = route.address
         queues = route.queues
+        keepers = NO_KEEPERS
         exchange = route.exchange
         assert exchange is not None
         if properties.has_cc or properties.has_bcc:
@@ -235,21 +238,26 @@ class Publisher:
         if is_request or properties.has_bcc or properties.is_cleaned:
             content = content_with_properties(content, self._properties_to_send(properties))
 
+        message = Message(
+            address, content, body_size, properties.is_persistent, properties.priority
+        )
         if route.depends_on_headers or address is not route.address:
-            queues = self._queues_by_headers(exchange, address, properties)
+            queues, keepers = self._vhost.route_message(exchange, keys_of(message), properties)
 
         self.publish_count += 1
         exchange.publish_in += 1
         exchange.publish_out += len(queues)
-        message = Message(
-            address, content, body_size, properties.is_persistent, properties.priority
-        )
-        is_returned = not queues and route.mandatory
+        is_returned = route.mandatory and not queues
+        if is_returned and keepers:
+            is_returned = not _is_vouched_for(keepers, keys_of(message), properties)
+
+        publication = Publication(message, queues, ttl_ms, is_returned)
+        publication.keepers = keepers
         transaction = self.transaction
         if transaction is not None:
-            transaction.add_publication(Publication(message, queues, ttl_ms, is_returned))
+            transaction.add_publication(publication)
         else:
-            self._emit(message, queues, ttl_ms, is_returned)
+            self._emit(publication)
 
     def _properties_to_send(self, properties: Properties) -> bytes:
         """The properties less what is not passed on (rules DR-05, P-41, F-18)."""
@@ -282,21 +290,19 @@ class Publisher:
             f"user_id property set to '{claimed}' but authenticated user was '{user.name}'"
         )
 
-    def _queues_by_headers(
-        self, exchange: Exchange, address: Address, properties: Properties
-    ) -> list[Queue]:
-        keys = [address.routing_key, *(address.cc_keys or []), *(address.bcc_keys or [])]
-        headers = properties.headers() if self._vhost.header_exchange_count else None
-        queues, _ = self._vhost.route_queues(exchange, keys, headers)
-        return queues
-
-    def _emit(self, message: Message, queues: list[Queue], ttl_ms: i64, is_returned: bool) -> bool:
+    def _emit(self, publication: Publication) -> bool:
         """Put a message into its queues, answer its publisher; False when a queue refused it."""
-        if is_returned:
+        message = publication.message
+        if publication.is_returned:
             self.return_count += 1
             self._deliveries.send_content(encode_return(message.address.wire), message.content)
 
+        for keeper in publication.keepers:
+            keeper.keep(message, is_returned=publication.is_returned)
+
         is_accepted = True
+        queues = publication.queues
+        ttl_ms: i64 = publication.ttl_ms
         last = len(queues) - 1
         for place, queue in enumerate(queues):
             # Every queue has a message of its own; the content is one and the same.
@@ -327,10 +333,19 @@ class Publisher:
 
         is_accepted = True
         for one in publications:
-            if not self._emit(one.message, one.queues, one.ttl_ms, one.is_returned):
+            if not self._emit(one):
                 is_accepted = False
 
         return is_accepted
+
+
+def _is_vouched_for(keepers: list[Exchange], keys: list[str], properties: Properties) -> bool:
+    """Whether an exchange that keeps the message lets it count as routed."""
+    for keeper in keepers:  # noqa: SIM110 - compiled, a loop is several times faster than any()
+        if keeper.vouches_for(keys, properties):
+            return True
+
+    return False
 
 
 def _undeliverable(queue: Queue) -> ResourceFault:

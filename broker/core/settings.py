@@ -28,6 +28,7 @@ class NodeSettings(NamedTuple):
         message_bytes_max: largest body accepted (rule P-02).
         connections_max: connections of the node; None is no limit (rule C-56).
         consumers_per_channel_max: rule CO-04.
+        topic_hash_words_max: ``#`` in one binding key of a topic exchange; 0 is no limit (E-85).
         handshake_timeout_ms: from accept until the virtual host is open (rule C-07).
 
     """
@@ -40,4 +41,5 @@ class NodeSettings(NamedTuple):
     message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT
     connections_max: int | None = None
     consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
+    topic_hash_words_max: int = 0
     handshake_timeout_ms: int = 10_000

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core.routing import NO_KEEPERS
 from broker.errors import PreconditionFailed
 from broker.limits import UNCOMMITTED_PER_CHANNEL_MAX
 
@@ -25,9 +26,14 @@ REQUEUE = 2
 
 
 class Publication:
-    """A publish that is to happen: its queues were found when it was issued (rule TX-03)."""
+    """A publish that is to happen: its queues were found when it was issued (rule TX-03).
 
-    __slots__ = ("is_returned", "message", "queues", "ttl_ms")
+    Attributes:
+        keepers: the exchanges that take the message too, once it happens.
+
+    """
+
+    __slots__ = ("is_returned", "keepers", "message", "queues", "ttl_ms")
 
     def __init__(
         self, message: Message, queues: list[Queue], ttl_ms: i64, is_returned: bool
@@ -36,6 +42,7 @@ class Publication:
         self.queues = queues
         self.ttl_ms = ttl_ms
         self.is_returned = is_returned
+        self.keepers = NO_KEEPERS
 
 
 class Settlement:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.dead_letter import DeadLetters
 from broker.core.exchange.base import Exchange, ExchangeSettings
@@ -24,12 +24,13 @@ from broker.core.policy import (
 )
 from broker.core.queue.queue import Queue
 from broker.core.reply_to import ReplyQueue, ReplySink, looks_generated
-from broker.core.routing import route
+from broker.core.routing import NO_KEEPERS, RouteResult, route
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
     from broker.core.deadlines import Deadlines
+    from broker.wire.properties import Properties
     from broker.wire.tables import Arguments
 
 __all__ = ["Log", "VirtualHost"]
@@ -47,6 +48,9 @@ STANDARD_EXCHANGES = (
 )
 """Name, type and whether internal: what every virtual host is born with (rule E-01)."""
 
+CHANCE_BYTES: Final = 32
+"""Drawn from the source of chance at once: a call into the system for each number would be slow."""
+
 
 class VirtualHost:
     """One namespace of a node.
@@ -54,12 +58,14 @@ class VirtualHost:
     Args:
         name: as clients open it.
         deadlines: the node's time.
-        random_bytes: source of the names the broker makes up.
+        random_bytes: source of the names the broker makes up, and of chance.
         log: takes events.
+        topic_hash_words_max: see TopicExchange; 0 sets no bound (rule E-85).
 
     """
 
     __slots__ = (
+        "_chance",
         "_exclusive_queues",
         "_random_bytes",
         "_reply_sink",
@@ -76,6 +82,7 @@ class VirtualHost:
         "queues",
         "queues_max",
         "reply_queues",
+        "topic_hash_words_max",
     )
 
     def __init__(
@@ -84,11 +91,15 @@ class VirtualHost:
         deadlines: Deadlines,
         random_bytes: Callable[[int], bytes],
         log: Log,
+        *,
+        topic_hash_words_max: int = 0,
     ) -> None:
         self.name = name
         self.deadlines = deadlines
         self.log = log
         self._random_bytes = random_bytes
+        self._chance = b""
+        self.topic_hash_words_max = topic_hash_words_max
         self.queues: dict[str, Queue] = {}
         self._exclusive_queues: dict[object, dict[Queue, None]] = {}
         self.exchanges: dict[str, Exchange] = {}
@@ -119,6 +130,15 @@ class VirtualHost:
         """22 characters of URL-safe base64 that nobody guesses."""
         return base64.urlsafe_b64encode(self._random_bytes(16)).rstrip(b"=").decode()
 
+    def random_below(self, count: int) -> int:
+        """A number from 0 to ``count - 1``, each as likely as the others."""
+        if not self._chance:
+            self._chance = self._random_bytes(CHANCE_BYTES)
+
+        drawn = int.from_bytes(self._chance[:4], "big")
+        self._chance = self._chance[4:]
+        return drawn * count >> 32
+
     def topology_changed(self) -> None:
         """Whatever was remembered of routes is stale."""
         self.generation += 1
@@ -128,6 +148,7 @@ class VirtualHost:
     def add_exchange(self, exchange: Exchange) -> None:
         """Make a new exchange known."""
         self.exchanges[exchange.name] = exchange
+        exchange.attach(self)
         if exchange.depends_on_headers:
             self.header_exchange_count += 1
 
@@ -137,6 +158,7 @@ class VirtualHost:
     def forget_exchange(self, exchange: Exchange) -> None:
         """The exchange is no longer known; its bindings are the caller's business."""
         del self.exchanges[exchange.name]
+        exchange.detach()
         if exchange.depends_on_headers:
             self.header_exchange_count -= 1
 
@@ -147,12 +169,18 @@ class VirtualHost:
     ) -> tuple[list[Queue], bool]:
         """The queues a message reaches, and whether that hangs on its headers (section E.8)."""
         result = route(self.exchanges, exchange, routing_keys, headers)
-        found: list[Queue] = []
-        for destination in result.queues:
-            assert isinstance(destination, Queue)
-            found.append(destination)
+        return _queues_of(result), result.depends_on_headers
 
-        return found, result.depends_on_headers
+    def route_message(
+        self, exchange: Exchange, routing_keys: list[str], properties: Properties
+    ) -> tuple[list[Queue], list[Exchange]]:
+        """The queues that one message reaches, and the exchanges that want to keep it."""
+        if not self.header_exchange_count:
+            return _queues_of(route(self.exchanges, exchange, routing_keys, None)), NO_KEEPERS
+
+        headers = properties.headers()
+        result = route(self.exchanges, exchange, routing_keys, headers, properties)
+        return _queues_of(result), result.keepers
 
     # -- queues
 
@@ -249,7 +277,8 @@ class VirtualHost:
         applied = self.policies.for_queue(queue.name, queue.type)
         if applied.definition != queue.policy_definition:
             queue.policy_definition = applied.definition
-            queue.apply_settings(effective_settings(queue.argument_settings, applied.definition))
+            own = queue.argument_settings
+            queue.apply_settings(effective_settings(own, applied.definition, queue.type))
 
     def apply_exchange_policy(self, exchange: Exchange) -> None:
         """Find what governs an exchange now: only its alternate may come of it (rule E-73)."""
@@ -257,3 +286,12 @@ class VirtualHost:
         argument = field.value if field is not None and isinstance(field.value, str) else None
         applied = self.policies.for_exchange(exchange.name)
         exchange.alternate_exchange = effective_alternate_exchange(argument, applied.definition)
+
+
+def _queues_of(result: RouteResult) -> list[Queue]:
+    found: list[Queue] = []
+    for destination in result.queues:
+        assert isinstance(destination, Queue)
+        found.append(destination)
+
+    return found

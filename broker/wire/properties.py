@@ -204,6 +204,15 @@ class Properties:
         # Rule P-40: only long strings count.
         return [item.value for item in field.value if item.kind == "S"]
 
+    def octets_of(self, name: str) -> bytes:
+        """Return one property as it is encoded; nothing when it is absent."""
+        for flag, its_name in _NAMES:
+            if its_name == name and self.flags & flag:
+                pos: i64 = _position_of(self.raw, flag)
+                return self.raw[pos : _value_end(self.raw, pos, flag)]
+
+        return b""
+
     def to_plain(self) -> dict[str, object]:
         """Return the properties that are present by their names, for people to read."""
         plain: dict[str, object] = {}

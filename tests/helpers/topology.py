@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.binding import Destination
 from broker.core.exchange.base import Exchange, ExchangeSettings
+from broker.core.exchange.delayed import DELAYED_MESSAGE
 from broker.core.exchange.registry import create_exchange
 from broker.wire.tables import Arguments, Field, table_from_plain
 
@@ -14,13 +15,34 @@ if TYPE_CHECKING:
 
 __all__ = ["ALL_TYPES", "filter_of", "make_exchange", "make_queue", "names_of", "text"]
 
-ALL_TYPES = ["direct", "fanout", "headers", "topic"]
+ALL_TYPES = [
+    "direct",
+    "fanout",
+    "headers",
+    "topic",
+    "x-consistent-hash",
+    "x-delayed-message",
+    "x-local-random",
+    "x-modulus-hash",
+    "x-random",
+    "x-recent-history",
+]
 
 
 def make_exchange(
-    exchange_type: str, name: str = "x", *, durable: bool = False, auto_delete: bool = False
+    exchange_type: str,
+    name: str = "x",
+    arguments: Arguments | None = None,
+    *,
+    durable: bool = False,
+    auto_delete: bool = False,
 ) -> Exchange:
-    return create_exchange(ExchangeSettings(name, exchange_type, durable, auto_delete, False, {}))
+    """An exchange; one that needs arguments and is given none has the simplest."""
+    if arguments is None:
+        arguments = {"x-delayed-type": text("direct")} if exchange_type == DELAYED_MESSAGE else {}
+
+    settings = ExchangeSettings(name, exchange_type, durable, auto_delete, False, arguments)
+    return create_exchange(settings)
 
 
 def make_queue(name: str = "q", *, durable: bool = False) -> Destination:

@@ -4,18 +4,30 @@ A type says where a message goes (:meth:`Exchange.match`) and keeps an index of 
 that (:meth:`Exchange._index`, :meth:`Exchange._unindex`, :meth:`Exchange._clear_index`). Everything
 else about bindings happens here, once: :attr:`Exchange.bindings`, the destinations'
 :attr:`~broker.core.binding.Destination.incoming` and the index always tell the same.
+
+Most types need to know nothing of a message but its keys, some its headers. A type that looks at
+more, or keeps messages, sets :attr:`Exchange.depends_on_properties`. Routing then asks it
+:meth:`Exchange.match_properties` instead of :meth:`Exchange.match`, and :meth:`Exchange.keeps`; the
+publisher hands it the message (:meth:`Exchange.keep`) when the publish takes effect. Since its
+routes are never remembered, messages that do not pass such an exchange pay nothing for it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.binding import Binding, BindingKey, Destination, binding_key
 
 if TYPE_CHECKING:
+    from broker.core.message import Message
+    from broker.core.vhost import VirtualHost
+    from broker.wire.properties import Properties
     from broker.wire.tables import Arguments
 
 __all__ = [
+    "HOLDS",
+    "KEEPS",
+    "PASSES",
     "DestinationCounts",
     "Exchange",
     "ExchangeSettings",
@@ -24,6 +36,16 @@ __all__ = [
     "exhausted_sources",
     "remove_incoming_bindings",
 ]
+
+
+PASSES: Final = 0
+"""An exchange has no use for a message beyond routing it."""
+
+KEEPS: Final = 1
+"""It keeps the message; what becomes of it is otherwise decided by routing alone."""
+
+HOLDS: Final = 2
+"""It keeps the message to route it later: its alternate exchange has no part in it now."""
 
 
 class ExchangeSettings(NamedTuple):
@@ -46,6 +68,8 @@ class Exchange(Destination):
             policy (rule E-73).
         depends_on_headers: whether two messages of the same key may go different ways; then a
             route must not be remembered by key.
+        depends_on_properties: whether it looks at more than keys and headers, or keeps messages;
+            `depends_on_headers` is set too then.
         bindings: the bindings with this exchange as source, oldest first.
         publish_in: messages published to this exchange by name.
         publish_out: copies handed to queues on behalf of those.
@@ -58,6 +82,7 @@ class Exchange(Destination):
         "auto_delete",
         "bindings",
         "depends_on_headers",
+        "depends_on_properties",
         "internal",
         "publish_in",
         "publish_out",
@@ -72,6 +97,7 @@ class Exchange(Destination):
         self.arguments: Arguments = settings.arguments
         self.alternate_exchange: str | None = None
         self.depends_on_headers: bool = False
+        self.depends_on_properties: bool = False
         self.bindings: dict[BindingKey, Binding] = {}
         self.publish_in: int = 0
         self.publish_out: int = 0
@@ -86,6 +112,12 @@ class Exchange(Destination):
 
         """
 
+    def attach(self, vhost: VirtualHost) -> None:
+        """Take from the virtual host what the type needs of it: the exchange becomes known."""
+
+    def detach(self) -> None:
+        """Let go of everything that is kept: the exchange is gone."""
+
     def validate_binding(self, routing_key: str, arguments: Arguments) -> None:
         """Check what the type demands of a binding (rule B-03); most take anything.
 
@@ -93,6 +125,17 @@ class Exchange(Destination):
             PreconditionFailed: key or arguments are of no use to this type.
 
         """
+
+    def validate_destination(self, destination: Destination) -> None:
+        """Check what the type demands of the far end of a binding; most take anything.
+
+        Raises:
+            PreconditionFailed: it is nothing that this type can serve (rule E-131).
+
+        """
+
+    def bound(self, binding: Binding) -> None:
+        """A client has made a new binding, and it is in force; most types need not act on that."""
 
     def match(self, routing_keys: list[str], headers: Arguments | None) -> list[Destination]:
         """Return the destinations of a message, each once, in a stable order.
@@ -105,6 +148,29 @@ class Exchange(Destination):
 
         """
         raise NotImplementedError
+
+    def match_properties(
+        self, routing_keys: list[str], properties: Properties
+    ) -> list[Destination]:
+        """Do the same as `match`, for a type that depends on properties."""
+        return self.match(routing_keys, properties.headers())
+
+    def keeps(self, properties: Properties) -> int:
+        """Return what the exchange does with a message besides: PASSES, KEEPS or HOLDS."""
+        return PASSES
+
+    def keep(self, message: Message, *, is_returned: bool) -> None:
+        """Take a message that `keeps` was true of, and copy it if it is to be changed.
+
+        Args:
+            message: as it was published.
+            is_returned: its publisher gets it back, since nothing could be done with it.
+
+        """
+
+    def vouches_for(self, routing_keys: list[str], properties: Properties) -> bool:
+        """Whether a message that it holds may count as routed."""
+        return False
 
     def find_binding(
         self, destination: Destination, routing_key: str, arguments: Arguments

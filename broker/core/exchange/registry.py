@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.core.exchange.consistent_hash import ConsistentHashExchange
+from broker.core.exchange.delayed import DELAYED_MESSAGE, DelayedExchange, delayed_type_of
 from broker.core.exchange.direct import DirectExchange
 from broker.core.exchange.fanout import FanoutExchange
 from broker.core.exchange.headers import HeadersExchange
+from broker.core.exchange.modulus_hash import ModulusHashExchange
+from broker.core.exchange.random_choice import LocalRandomExchange, RandomExchange
+from broker.core.exchange.recent_history import RecentHistoryExchange
 from broker.core.exchange.topic import TopicExchange
 from broker.errors import PreconditionFailed
 
@@ -20,6 +25,12 @@ EXCHANGE_TYPES: Final[dict[str, type[Exchange]]] = {
     "fanout": FanoutExchange,
     "headers": HeadersExchange,
     "topic": TopicExchange,
+    "x-consistent-hash": ConsistentHashExchange,
+    DELAYED_MESSAGE: DelayedExchange,
+    "x-local-random": LocalRandomExchange,
+    "x-modulus-hash": ModulusHashExchange,
+    "x-random": RandomExchange,
+    "x-recent-history": RecentHistoryExchange,
 }
 
 
@@ -44,6 +55,12 @@ def create_exchange(settings: ExchangeSettings) -> Exchange:
         PreconditionFailed: there is no such type, or it cannot do with these arguments.
 
     """
-    exchange = exchange_type_named(settings.type)(settings)
+    exchange_type = exchange_type_named(settings.type)
+    if settings.type == DELAYED_MESSAGE:
+        inner = create_exchange(settings._replace(type=delayed_type_of(settings.arguments)))
+        exchange: Exchange = DelayedExchange(settings, inner)
+    else:
+        exchange = exchange_type(settings)
+
     exchange.validate()
     return exchange

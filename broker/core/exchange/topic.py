@@ -35,6 +35,7 @@ from broker.limits import TOPIC_CACHED_DESTINATIONS_MAX, TOPIC_CACHED_KEYS_MAX
 if TYPE_CHECKING:
     from broker.core.binding import Binding, Destination
     from broker.core.exchange.base import ExchangeSettings
+    from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
 
 __all__ = ["TopicExchange"]
@@ -61,6 +62,9 @@ class TopicExchange(Exchange):
         """Routing key to its destinations, until the next change of a binding."""
         self._cached_count: int = 0
         """Lengths of all lists in `_cache` together."""
+
+    def attach(self, vhost: VirtualHost) -> None:
+        self.hash_words_max = vhost.topic_hash_words_max
 
     def validate_binding(self, routing_key: str, arguments: Arguments) -> None:
         count = _split(routing_key).count(ANY_WORDS)

@@ -294,8 +294,9 @@ TYPES = [
     ),
     pytest.param(
         "vhosts: {/: {exchanges: {x: {type: topik}}}}\n",
-        "f.yaml:2:36: vhosts./.exchanges.x.type: expected direct, fanout, topic or headers, got the"
-        " text 'topik' - did you mean 'topic'?",
+        "f.yaml:2:36: vhosts./.exchanges.x.type: expected direct, fanout, topic, headers,"
+        " x-consistent-hash, x-delayed-message, x-local-random, x-modulus-hash, x-random or"
+        " x-recent-history, got the text 'topik' - did you mean 'topic'?",
         id="misspelt word",
     ),
     pytest.param(

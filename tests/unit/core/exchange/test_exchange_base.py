@@ -15,24 +15,37 @@ from broker.core.exchange.base import (
     remove_incoming_bindings,
 )
 from broker.wire.tables import Arguments, Field
+from tests.helpers.session import World
 from tests.helpers.topology import ALL_TYPES, filter_of, make_exchange, make_queue, names_of
 
 if TYPE_CHECKING:
     from broker.core.binding import Binding, Destination
 
+VHOST = World().vhost
+
+NOT_BY_WEIGHT = [name for name in ALL_TYPES if name != "x-consistent-hash"]
+"""There a destination goes with whichever of its bindings goes first (rule E-123)."""
+
 HEADERS: Arguments = {"h": Field("I", 1)}
 WANTED: Arguments = filter_of(None, h=1)
 
 
-def bind(source: Exchange, destination: Destination, key: str = "k") -> Binding:
-    """Bind so that every type matches key `k` with HEADERS."""
+def bind(source: Exchange, destination: Destination, key: str = "1") -> Binding:
+    """Bind so that every type matches key `1` with HEADERS."""
     binding = source.add_binding(destination, key, WANTED)
     assert binding is not None
     return binding
 
 
 def matched(source: Exchange) -> list[str]:
-    return names_of(source.match(["k"], HEADERS))
+    return names_of(source.match(["1"], HEADERS))
+
+
+def made(exchange_type: str) -> Exchange:
+    """An exchange of a virtual host, for the types that need one to match."""
+    exchange = make_exchange(exchange_type)
+    exchange.attach(VHOST)
+    return exchange
 
 
 def test_settings_become_attributes_and_counters_begin_at_zero() -> None:
@@ -50,44 +63,44 @@ def test_settings_become_attributes_and_counters_begin_at_zero() -> None:
 @pytest.mark.parametrize("exchange_type", ALL_TYPES)
 def test_binding_twice_is_one_binding_and_one_unbind_removes_it(exchange_type: str) -> None:
     """Rule B-01, scenario S-072."""
-    exchange, queue = make_exchange(exchange_type), make_queue()
+    exchange, queue = made(exchange_type), make_queue()
     binding = bind(exchange, queue)
-    assert exchange.add_binding(queue, "k", dict(WANTED)) is None
-    assert exchange.find_binding(queue, "k", WANTED) is binding
+    assert exchange.add_binding(queue, "1", dict(WANTED)) is None
+    assert exchange.find_binding(queue, "1", WANTED) is binding
     assert list(exchange.bindings.values()) == [binding]
     assert list(queue.incoming) == [binding]
     assert matched(exchange) == ["q"]
 
-    assert exchange.remove_binding(queue, "k", dict(WANTED)) is binding
+    assert exchange.remove_binding(queue, "1", dict(WANTED)) is binding
     assert (exchange.bindings, queue.incoming, matched(exchange)) == ({}, {}, [])
 
 
 @pytest.mark.parametrize("exchange_type", ALL_TYPES)
 def test_unbinding_what_is_not_bound_changes_nothing(exchange_type: str) -> None:
     """Rule B-06, scenario S-070."""
-    exchange, queue = make_exchange(exchange_type), make_queue()
+    exchange, queue = made(exchange_type), make_queue()
     bind(exchange, queue)
     assert exchange.remove_binding(queue, "other", WANTED) is None
-    assert exchange.remove_binding(queue, "k", {}) is None
-    assert exchange.remove_binding(make_queue("q"), "k", WANTED) is None
+    assert exchange.remove_binding(queue, "1", {}) is None
+    assert exchange.remove_binding(make_queue("q"), "1", WANTED) is None
     assert matched(exchange) == ["q"]
 
 
-@pytest.mark.parametrize("exchange_type", ALL_TYPES)
+@pytest.mark.parametrize("exchange_type", NOT_BY_WEIGHT)
 def test_a_queue_bound_with_several_arguments_gets_one_copy_until_the_last_is_gone(
     exchange_type: str,
 ) -> None:
     """Rules B-01, E-86."""
-    exchange, queue = make_exchange(exchange_type), make_queue()
+    exchange, queue = made(exchange_type), make_queue()
     more = filter_of("any", h=1)
     bind(exchange, queue)
-    assert exchange.add_binding(queue, "k", more) is not None
+    assert exchange.add_binding(queue, "1", more) is not None
     assert matched(exchange) == ["q"]
 
-    exchange.remove_binding(queue, "k", WANTED)
+    exchange.remove_binding(queue, "1", WANTED)
     assert matched(exchange) == ["q"]
 
-    exchange.remove_binding(queue, "k", more)
+    exchange.remove_binding(queue, "1", more)
     assert matched(exchange) == []
 
 
@@ -95,12 +108,12 @@ def test_a_queue_bound_with_several_arguments_gets_one_copy_until_the_last_is_go
 def test_deleting_a_destination_removes_its_bindings_only(exchange_type: str) -> None:
     """Rule B-08."""
     exchange, gone, staying = (
-        make_exchange(exchange_type),
+        made(exchange_type),
         make_queue("gone"),
         make_queue("staying"),
     )
     other = make_exchange("direct", "other")
-    expected = [bind(exchange, gone), bind(other, gone), bind(exchange, gone, "key.2")]
+    expected = [bind(exchange, gone), bind(other, gone), bind(exchange, gone, "2")]
     kept = bind(exchange, staying)
     assert remove_incoming_bindings(gone) == expected
     assert gone.incoming == {}
@@ -111,9 +124,9 @@ def test_deleting_a_destination_removes_its_bindings_only(exchange_type: str) ->
 @pytest.mark.parametrize("exchange_type", ALL_TYPES)
 def test_deleting_an_exchange_frees_its_destinations(exchange_type: str) -> None:
     """Rule E-43."""
-    exchange, queue = make_exchange(exchange_type), make_queue()
+    exchange, queue = made(exchange_type), make_queue()
     kept = bind(make_exchange("direct", "other"), queue)
-    expected = [bind(exchange, queue), bind(exchange, make_queue("q2"), "key.2")]
+    expected = [bind(exchange, queue), bind(exchange, make_queue("q2"), "2")]
     assert exchange.drop_all_bindings() == expected
     assert exchange.bindings == {}
     assert list(queue.incoming) == [kept]
@@ -122,12 +135,12 @@ def test_deleting_an_exchange_frees_its_destinations(exchange_type: str) -> None
 
 @pytest.mark.parametrize("exchange_type", ALL_TYPES)
 def test_an_emptied_exchange_can_be_bound_again(exchange_type: str) -> None:
-    exchange, queue = make_exchange(exchange_type), make_queue()
+    exchange, queue = made(exchange_type), make_queue()
     bind(exchange, queue)
     exchange.drop_all_bindings()
     bind(exchange, queue)
     assert matched(exchange) == ["q"]
-    assert exchange.remove_binding(queue, "k", WANTED) is not None
+    assert exchange.remove_binding(queue, "1", WANTED) is not None
     assert matched(exchange) == []
 
 
@@ -135,7 +148,7 @@ def test_an_exchange_bound_to_itself_is_freed_at_both_ends() -> None:
     """Rule E-102."""
     exchange = make_exchange("fanout")
     bind(exchange, exchange)
-    assert exchange.match(["k"], None) == [exchange]
+    assert exchange.match(["1"], None) == [exchange]
     assert len(exchange.drop_all_bindings()) == 1
     assert (exchange.bindings, exchange.incoming) == ({}, {})
 
@@ -149,7 +162,7 @@ def test_only_auto_delete_exchanges_without_bindings_are_exhausted() -> None:
     for source in (bare, still_bound, lasting):
         bind(source, queue)
 
-    bind(bare, queue, "key.2")
+    bind(bare, queue, "2")
     bind(still_bound, other)
     assert exhausted_sources(remove_incoming_bindings(queue)) == [bare]
     assert exhausted_sources([]) == []
