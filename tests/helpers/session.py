@@ -152,6 +152,9 @@ def _frames(data: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 def decode_stream(data: bytes) -> list[Heard]:
     """Decode what the broker wrote; nothing may be left over, contents must be whole."""
+    if data == PROTOCOL_HEADER:
+        return [Heard(0, "protocol header", {})]
+
     heard: list[Heard] = []
     frames = _frames(data)
     for frame_type, channel, payload in frames:
