@@ -16,13 +16,21 @@ if TYPE_CHECKING:
 
     from broker.core.consumer import Consumer
 
-__all__ = ["OUTPUT_TURN_BYTES_MAX", "Output", "OutputSet"]
+__all__ = ["OUTPUT_BACKLOG_BYTES_MAX", "OUTPUT_TURN_BYTES_MAX", "Output", "OutputSet"]
 
 OUTPUT_TURN_BYTES_MAX: Final = 262_144
 """Bytes of deliveries for one connection in one turn of the loop; the rest waits for the next.
 
 A join of more than this costs more in memory traffic than the saved system calls bring, and other
 connections get their turn between two.
+"""
+
+
+OUTPUT_BACKLOG_BYTES_MAX: Final = 16_777_216
+"""Bytes of answers and returns that wait for a client before its input is left unread.
+
+Deliveries stop far earlier. RabbitMQ goes on reading without a bound; a much lower one than this
+would make a client wait for us that writes everything before it reads anything.
 """
 
 
@@ -57,13 +65,17 @@ class Output:
     Args:
         outputs: the node's set, in which this one enters itself when it becomes dirty.
         write: takes the joined bytes; must not call back into the core.
+        on_room: called in the next turn after a stall when there is room again.
 
     """
 
     __slots__ = (
+        "backlog_bytes",
         "frame_payload_max",
         "has_room",
         "is_dirty",
+        "is_stalled",
+        "on_room",
         "outputs",
         "parked",
         "pieces",
@@ -72,9 +84,18 @@ class Output:
         "write",
     )
 
-    def __init__(self, outputs: OutputSet, write: Callable[[bytes], None]) -> None:
+    def __init__(
+        self,
+        outputs: OutputSet,
+        write: Callable[[bytes], None],
+        on_room: Callable[[], None] | None = None,
+    ) -> None:
         self.outputs = outputs
         self.write = write
+        self.on_room = on_room
+        # What was written while the socket took no more, and whether that stopped the input.
+        self.backlog_bytes: i64 = 0
+        self.is_stalled = False
         self.pieces: list[bytes] = []
         self.size_bytes: i64 = 0
         self.total_bytes: i64 = 0
@@ -108,11 +129,18 @@ class Output:
             return
 
         self.pieces = []
-        self.total_bytes += self.size_bytes
+        size: i64 = self.size_bytes
+        self.total_bytes += size
         self.size_bytes = 0
         self.write(b"".join(pieces))
-        if self.parked and self.has_room:
+        if not self.has_room:
+            self.backlog_bytes += size
+        elif self.parked or self.is_stalled:
             self.outputs.starved.append(self)
+
+    def is_over_backlog(self) -> bool:
+        """Whether more than enough waits: nothing that asks for more should be read now."""
+        return self.size_bytes + self.backlog_bytes >= OUTPUT_BACKLOG_BYTES_MAX
 
     def pause(self) -> None:
         """The socket takes no more: stop delivering."""
@@ -121,7 +149,8 @@ class Output:
     def resume(self) -> None:
         """The socket takes more again: the parked consumers are served in the next turn."""
         self.has_room = True
-        if self.parked:
+        self.backlog_bytes = 0
+        if self.parked or self.is_stalled:
             self.outputs.starved.append(self)
 
     def wake_parked(self) -> None:
@@ -132,6 +161,11 @@ class Output:
         """
         if not self.has_room:
             return
+
+        on_room = self.on_room
+        if self.is_stalled and on_room is not None:
+            self.is_stalled = False
+            on_room()
 
         parked = self.parked
         self.parked = {}
@@ -155,4 +189,5 @@ class Output:
         self.pieces = []
         self.size_bytes = 0
         self.has_room = False
+        self.is_stalled = False
         self.parked = {}

@@ -50,7 +50,9 @@ class Blocking:
             self._is_told = False
             connection.send(codec.CONNECTION_UNBLOCKED)
 
-        connection.link.resume_reading()
+        if not connection.output.is_stalled:
+            connection.link.resume_reading()
+
         return True
 
     def lift(self) -> None:

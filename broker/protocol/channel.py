@@ -253,7 +253,7 @@ class Channel:
         if self.transaction is not None:
             self.transaction.add_settlement(REQUEUE if requeue else REJECT, messages)
         elif requeue:
-            self.deliveries.give_back(messages)
+            self.deliveries.give_back(messages, self.method_index == BASIC_REJECT)
         else:
             self.deliveries.reject(messages)
 
@@ -352,7 +352,7 @@ class Channel:
             self.publisher.transaction = None
 
         if messages:
-            self.deliveries.give_back(messages)
+            self.deliveries.give_back(messages, is_failure=True)
 
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)

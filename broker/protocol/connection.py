@@ -119,7 +119,7 @@ class Connection(ConnectionHandle):
         self.peer = peer
         self.name = f"{peer.host}:{peer.port} -> {peer.local_host}:{peer.local_port}"
         self.state = AWAITING_HEADER
-        self.output = Output(node.outputs, link.write)
+        self.output = Output(node.outputs, link.write, self._read_again)
         self.received_bytes: i64 = 0
         self.user: User | None = None
         self.vhost: VirtualHost | None = None
@@ -156,7 +156,7 @@ class Connection(ConnectionHandle):
                 return
 
         self._decoder.feed(data)
-        while not self._read_on():
+        while not self.output.is_stalled and not self._read_on():
             pass
 
     def receive_eof(self) -> None:
@@ -229,8 +229,9 @@ class Connection(ConnectionHandle):
     def _read_frames(self) -> None:
         """The frame loop: what comes with every message goes straight to its channel."""
         decoder = self._decoder
+        output = self.output
         channel: Channel | None = None
-        while not self.blocking.is_on and decoder.next_frame():
+        while not self.blocking.is_on and not output.is_over_backlog() and decoder.next_frame():
             if decoder.frame_type == FRAME_METHOD and self.state == RUNNING:
                 if channel is None or decoder.channel_id != channel.deliveries.channel_id:
                     channel = self.channels.get(int(decoder.channel_id))
@@ -254,6 +255,20 @@ class Connection(ConnectionHandle):
             channel = self._channel
             if self.state >= DROPPING:
                 return
+
+        if output.is_over_backlog():
+            self._stall()
+
+    def _stall(self) -> None:
+        """The client asks for more than it takes: read no more until it has taken some."""
+        self.output.is_stalled = True
+        self.link.pause_reading()
+
+    def _read_again(self) -> None:
+        """There is room for answers again."""
+        if not self.blocking.is_on and self.state < DROPPING:
+            self.link.resume_reading()
+            self.receive_data(b"")
 
     def _handle_frame(self, decoder: FrameDecoder) -> None:
         frame_type = decoder.frame_type
