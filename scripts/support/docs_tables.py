@@ -38,6 +38,7 @@ BLOCK: Final = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", 
 LIMITS_MODULE: Final = "broker.limits"
 
 BOUNDS_ELSEWHERE: Final = (
+    ("broker.core.output", "OUTPUT_BACKLOG_BYTES_MAX"),
     ("broker.core.output", "OUTPUT_TURN_BYTES_MAX"),
     ("broker.core.reply_to", "REPLIES_WAITING_MAX"),
     ("broker.protocol.content", "PARTS_MAX"),
