@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from broker.protocol.states import CHANNEL_OPEN, CLOSING
+from broker.protocol.states import CHANNEL_RUNNING, CLOSING
 from broker.wire.properties import parse_properties
 from tests.helpers.session import handshake, method, publish
 from tests.simulation.ledger import Copy, Ledger, Publication
@@ -152,7 +152,7 @@ class SimulatedClient:
     def is_taken(self, channel: SimulatedChannel) -> bool:
         """Whether the broker has the channel open: then it has done all it was told on it."""
         theirs = self.session.connection.channels.get(channel.channel_id)
-        return not channel.is_over and theirs is not None and theirs.state == CHANNEL_OPEN
+        return not channel.is_over and theirs is not None and theirs.state == CHANNEL_RUNNING
 
     # -- publishing
 

@@ -285,12 +285,18 @@ class Queue(Destination):
         if settings.length_bytes_max is not None:
             bytes_max = settings.length_bytes_max
 
+        has_dropped = False
         while self.ready_count > length_max or self.ready_bytes > bytes_max:
             message = self._pop_ready()
             if message is None:
-                return
+                break
 
+            has_dropped = True
             self.vhost.dead_letters.dead_letter(self, message, "maxlen")
+
+        if has_dropped and self.has_deadlines:
+            # Another message is the head now: its time may be over, or has to be waited for.
+            self.expire_head()
 
     # -- handing messages out
 

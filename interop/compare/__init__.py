@@ -1,0 +1,1 @@
+"""Compares the broker with RabbitMQ: the same scripts of AMQP methods, and what each answers."""

@@ -1,0 +1,215 @@
+"""scripts/interop compare: the same scenarios against the broker and RabbitMQ, side by side.
+
+Without a RabbitMQ to connect to, its recorded answers take its place.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from interop.compare import recordings, scenarios
+from interop.compare.accepted import ACCEPTED, DEFAULT_VERSION
+from interop.compare.catalogue import SCENARIOS, Scenario
+from interop.compare.recordings import Recording
+from interop.compare.report import side_by_side
+from interop.compare.runner import Runs
+from interop.compare.session import Session, Target
+from interop.support.process import BrokerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+LIVE_VARIABLE: Final = "INTEROP_RABBITMQ"
+QUIET_S: Final = 0.08
+"""How long RabbitMQ, whose parts run at once, must be silent to have nothing more to say."""
+
+VERSIONS: Final = ("3.10", "4.3")
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the comparison; the status is 1 when there is a difference that is not accepted."""
+    options = _options(words)
+    chosen = _chosen(options.only)
+    if options.list:
+        _list(chosen)
+        return 0
+
+    live = {version: _play(target, version, chosen, options.record) for version, target
+            in _live_targets(options.live)}  # fmt: skip
+    if options.record:
+        for version, recording in live.items():
+            known = recordings.load(version).transcripts if options.only else {}
+            recordings.save(version, Recording(recording.product, known | recording.transcripts))
+
+    others = {version: live.get(version) or recordings.load(version) for version in VERSIONS}
+    with contextlib.ExitStack() as stack:
+        if options.url:
+            target = _target(options.url, 0.0)
+        else:
+            broker = stack.enter_context(BrokerProcess(options.command))
+            target = Target("127.0.0.1", broker.port)
+
+        own = _play(target, recordings.OWN, chosen, False)
+
+    if options.record:
+        _record_own(own, bool(options.only))
+
+    return _report(chosen, own.transcripts, others)
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="scripts/interop compare", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="SECTION[/NAME]", help="only these"
+    )
+    parser.add_argument(
+        "--live",
+        action="append",
+        default=os.environ.get(LIVE_VARIABLE, "").split(),
+        metavar="URL",
+        help=f"a RabbitMQ to ask anew; also taken from {LIVE_VARIABLE}",
+    )
+    parser.add_argument("--record", action="store_true", help="keep the answers in the tree")
+    parser.add_argument("--list", action="store_true", help="print the scenarios with their rules")
+    parser.add_argument("--url", help="the broker to compare; one is started otherwise")
+    serve = shlex.quote(str(ROOT / "scripts" / "serve"))
+    parser.add_argument(
+        "--command",
+        default=f"env LEVERET_PURE=1 {serve} --port {{port}}",
+        help="the command that serves, with {port} where the port goes (%(default)s)",
+    )
+    return parser.parse_args(words)
+
+
+def _chosen(only: Sequence[str]) -> list[Scenario]:
+    assert scenarios.__all__, "importing them fills the catalogue"
+    wanted = [
+        scenario
+        for scenario in SCENARIOS.values()
+        if not only or scenario.section in only or scenario.name.startswith(tuple(only))
+    ]
+    return sorted(wanted, key=lambda scenario: scenario.section)
+
+
+def _list(chosen: Sequence[Scenario]) -> None:
+    counts: dict[str, int] = {}
+    for scenario in chosen:
+        counts[scenario.section] = counts.get(scenario.section, 0) + 1
+        _say(f"{scenario.name:<60} {scenario.rules}")
+
+    _say(f"{len(chosen)}: " + ", ".join(f"{name} {count}" for name, count in counts.items()))
+
+
+def _target(url: str, quiet_s: float) -> Target:
+    parts = urlsplit(url)
+    return Target(parts.hostname or "127.0.0.1", parts.port or 5672, quiet_s)
+
+
+def _live_targets(urls: Sequence[str]) -> list[tuple[str, Target]]:
+    found = []
+    for url in urls:
+        target = _target(url, QUIET_S)
+        version = _product_version(target).rpartition(".")[0]
+        if version not in VERSIONS:
+            raise SystemExit(f"{url} is version {version}; known are {', '.join(VERSIONS)}")
+
+        found.append((version, target))
+
+    return found
+
+
+def _product_version(target: Target) -> str:
+    """The version that the broker's server-properties name."""
+    session = Session(target)
+    link = session.raw_link()
+    link.start()
+    properties = link.inbox[0].arguments["server_properties"]
+    session.close()
+    match = re.search(r"\('version', Typed\(kind='S', value='([^']+)'\)\)", repr(properties))
+    return match.group(1) if match else ""
+
+
+def _play(target: Target, label: str, chosen: Sequence[Scenario], is_checked: bool) -> Recording:
+    """Play all against a broker; when checked, twice: what is not the same again is no record."""
+    rounds = []
+    for _ in range(2 if is_checked else 1):
+        runs = Runs(target, chosen)
+        rounds.append({scenario.name: runs.transcript(scenario) for scenario in chosen})
+        runs.close()
+
+    for name in rounds[0]:
+        if rounds[0][name] != rounds[-1][name]:
+            _say(f"\n{name} is not the same twice with {label}")
+            _show({"once": rounds[0][name], "again": rounds[-1][name]})
+
+    return Recording(_product_version(target), rounds[-1])
+
+
+def _record_own(own: Recording, is_partial: bool) -> None:
+    known = recordings.load(recordings.OWN).transcripts if is_partial else {}
+    differing = {
+        name: lines
+        for name, lines in own.transcripts.items()
+        if name in ACCEPTED and ACCEPTED[name].like == recordings.OWN
+    }
+    recordings.save(recordings.OWN, Recording("leveret", known | differing))
+
+
+def _report(
+    chosen: Sequence[Scenario],
+    own: dict[str, list[str]],
+    others: dict[str, Recording],
+) -> int:
+    unexplained = 0
+    explained = 0
+    for scenario in chosen:
+        name = scenario.name
+        shown = {"leveret": own[name]}
+        shown |= {f"RabbitMQ {version}": recording.transcripts[name] for version, recording
+                  in others.items() if name in recording.transcripts}  # fmt: skip
+        reference = others[DEFAULT_VERSION].transcripts.get(name)
+        if own[name] == reference:
+            continue
+
+        accepted = ACCEPTED.get(name)
+        explained += accepted is not None
+        unexplained += accepted is None
+        reason = f"{accepted.kind}: {accepted.reason}" if accepted else "NOT ACCEPTED"
+        _say(f"\n{name} (rules {scenario.rules}) {reason}")
+        _show(shown)
+
+    same = len(chosen) - explained - unexplained
+    _say(
+        f"\n{len(chosen)} scenarios: {same} as RabbitMQ {DEFAULT_VERSION}, "
+        f"{explained} differ with a reason, {unexplained} without"
+    )
+    return int(unexplained > 0)
+
+
+def _show(transcripts: dict[str, list[str]]) -> None:
+    width = shutil.get_terminal_size((160, 40)).columns
+    for line in side_by_side(transcripts, width):
+        _say("  " + line)
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

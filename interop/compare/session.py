@@ -1,0 +1,206 @@
+"""One run of one scenario: its connections, its names, and the transcript."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import select
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from interop.compare.client import FRAME_MAX, Channel, Link
+from interop.compare.transcript import Transcript
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from interop.compare.catalogue import Scenario
+
+__all__ = ["Session", "Target", "run_scenario"]
+
+
+class Target(NamedTuple):
+    """A broker, and how patient one has to be with it."""
+
+    host: str
+    port: int
+    quiet_s: float = 0.0
+    """How long nothing has to come before nothing comes. 0 where a round trip says it all."""
+
+    patience_s: float = 5.0
+    """How long what has to come may take."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return self.host, self.port
+
+
+class Session:
+    """What a scenario gets."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        # Of constant length: long texts are cut and broken by length (rules T-03, T-15).
+        self._run_name = f"cmp{secrets.token_hex(4)}"
+        self.transcript = Transcript(self._run_name)
+        self.links: list[Link] = []
+        self._names: list[str] = []
+
+    # -- what scenarios use
+
+    def name(self, suffix: str = "q") -> str:
+        """A name for a queue or exchange of this run; what is declared so is deleted after it."""
+        name = f"{self._run_name}-{suffix}"
+        if name not in self._names:
+            self._names.append(name)
+
+        return name
+
+    def raw_link(self) -> Link:
+        """A connected socket on which nothing has been sent."""
+        link = Link(self, chr(ord("a") + len(self.links)))
+        self.links.append(link)
+        return link
+
+    def connect(
+        self,
+        *,
+        capabilities: dict[str, object] | None = None,
+        frame_max: int = FRAME_MAX,
+        channel_max: int = 2047,
+        heartbeat: int = 0,
+    ) -> Link:
+        """A connection that is open, as guest; the handshake is not written down."""
+        link = self.raw_link()
+        link.is_recording = False
+        link.start()
+        link.log_in(capabilities=capabilities)
+        link.tune_and_open(frame_max=frame_max, channel_max=channel_max, heartbeat=heartbeat)
+        link.is_recording = True
+        return link
+
+    def channel(self) -> Channel:
+        """A new channel of the first connection that is still open."""
+        for link in self.links:
+            if link.is_open and not link.is_ending:
+                return link.channel()
+
+        return self.connect().channel()
+
+    def queue(self, suffix: str = "q", channel: Channel | None = None, **more: object) -> str:
+        """Declare a durable queue without writing it down; returns its name."""
+        name = self.name(suffix)
+        arguments = {"durable": True, **more}
+        self.unrecorded(channel or self.channel(), "queue.declare", queue=name, **arguments)
+        return name
+
+    def exchange(self, kind: str = "direct", suffix: str = "x", **more: object) -> str:
+        """Declare an exchange without writing it down; returns its name."""
+        name = self.name(suffix)
+        self.unrecorded(self.channel(), "exchange.declare", exchange=name, type=kind, **more)
+        return name
+
+    def bind(self, queue: str, exchange: str, key: str = "", **arguments: object) -> None:
+        """Bind a queue without writing it down."""
+        self.unrecorded(
+            self.channel(),
+            "queue.bind",
+            queue=queue,
+            exchange=exchange,
+            routing_key=key,
+            arguments=arguments,
+        )
+
+    def unrecorded(self, channel: Channel, name: str, **arguments: object) -> None:
+        """Call a method that only sets the scene; its answer must be the good one."""
+        channel.link.is_recording = False
+        answer = channel.call(name, **arguments)
+        channel.link.is_recording = True
+        assert answer is not None, f"no answer to {name}"
+        if answer.name == "channel.close":
+            channel.link.record(channel.number, f"({name}: {answer.text('reply_text')})")
+
+    def quiet(self, label: str) -> None:
+        """Wait until everything sent is done and nothing more comes, and mark the place."""
+        self._settle()
+        self.transcript.mark(label)
+
+    def pause(self, milliseconds: int) -> None:
+        """Let time pass."""
+        self.pump(lambda: False, milliseconds / 1000)
+
+    # -- the machinery
+
+    def pump(self, is_done: Callable[[], bool], patience_s: float | None = None) -> bool:
+        """Read what comes on any link until something holds; False when time is up."""
+        limit = self.target.patience_s if patience_s is None else patience_s
+        deadline = time.monotonic() + limit
+        while not is_done():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+
+            alive = [link for link in self.links if link.is_open]
+            readable, _, _ = select.select(alive, [], [], left)
+            for link in readable:
+                if link.is_open:
+                    link.receive()
+
+        return True
+
+    def _settle(self) -> None:
+        for link in self.links:
+            for channel in list(link.channels.values()):
+                if not link.is_ending:
+                    channel.sync()
+
+        if self.target.quiet_s:
+            self.pause(int(self.target.quiet_s * 1000))
+
+    def finish(self) -> list[str]:
+        """Take what is still to come, close everything, delete what was declared."""
+        self._settle()
+        for link in self.links:
+            for channel in link.channels.values():
+                channel.show_confirms()
+
+            if link.is_closed_by_broker and link.is_answering:
+                link.await_socket_end()
+
+        lines = self.transcript.lines()
+        self.close()
+        return lines
+
+    def close(self) -> None:
+        """Let go of the sockets and of what is left in the broker."""
+        for link in self.links:
+            if link.is_open:
+                link.is_recording = False
+                if link.is_running and not link.is_ending:
+                    link.call("connection.close", reply_code=200)
+
+                link.end()
+
+        if self._names:
+            with contextlib.suppress(OSError):
+                self._delete_names()
+
+    def _delete_names(self) -> None:
+        link = self.connect()
+        link.is_recording = False
+        for name in self._names:
+            link.channel().call("queue.delete", queue=name)
+            link.channel().call("exchange.delete", exchange=name)
+
+        link.call("connection.close", reply_code=200)
+        link.end()
+
+
+def run_scenario(scenario: Scenario, target: Target) -> list[str]:
+    """Run a scenario against a broker; returns the transcript."""
+    session = Session(target)
+    try:
+        scenario.play(session)
+        return session.finish()
+    finally:
+        session.close()
