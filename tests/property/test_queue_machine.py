@@ -138,6 +138,8 @@ class QueueMachine(RuleBasedStateMachine):
             while self.ready and self.is_over(len(self.ready), self.ready_bytes()):
                 self.die(self.ready.pop(0), "maxlen")
 
+            self.expire()
+
     def refuses(self, entry: Entry) -> bool:
         """Rule Q-83: before anything else, waiting consumers or not."""
         return self.kind.overflow in ("reject-publish", "reject-publish-dlx") and self.is_over(
@@ -227,6 +229,7 @@ class QueueMachine(RuleBasedStateMachine):
 
         [heard] = self.client.heard()
         self.hand_out(heard, "", no_ack)
+        self.expire()
         assert heard.arguments["message_count"] == len(self.ready)
 
     @precondition(lambda self: self.held)
@@ -251,6 +254,7 @@ class QueueMachine(RuleBasedStateMachine):
 
         self.settle_down()
 
+    @precondition(lambda self: self.takers)
     @rule(limit=st.sampled_from([0, 1, 3]))
     def limit_channel(self, limit: int) -> None:
         """Rule QS-03: effective at once."""
@@ -258,6 +262,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.client.deliveries.set_prefetch_limit(limit)
         self.settle_down()
 
+    @precondition(lambda self: self.takers)
     @rule()
     def turn_socket(self) -> None:
         """The socket takes no more, or takes more again."""
@@ -277,6 +282,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.expire()
         self.settle_down()
 
+    @precondition(lambda self: len(self.ready) > 2)
     @rule()
     def purge(self) -> None:
         """Rules Q-54, Q-55: what is ready goes without dying."""
@@ -314,4 +320,4 @@ def epitaph(grave: Queue, place: int) -> tuple[bytes, str]:
 
 
 TestQueue = QueueMachine.TestCase
-TestQueue.settings = settings(max_examples=settings().max_examples // 2)
+TestQueue.settings = settings(stateful_step_count=30, report_multiple_bugs=False)

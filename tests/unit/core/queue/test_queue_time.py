@@ -158,6 +158,17 @@ def test_a_message_behind_one_that_is_purged_still_expires(client: CoreClient) -
     assert queue.ready_count == 0
 
 
+def test_a_message_behind_one_that_is_dropped_still_expires(client: CoreClient) -> None:
+    """Rules Q-80, TTL-03: the head went for the limit, and the next one's time runs."""
+    queue = client.declare("q", x_max_length=2)
+    client.publish("q", b"forever")
+    client.publish("q", b"brief", expiration="50")
+    client.publish("q", b"at once", expiration="0")
+    assert ready_bodies(queue) == [b"brief", b"at once"]
+    client.world.move(50)
+    assert queue.ready_count == 0
+
+
 def test_a_deleted_queue_leaves_no_deadline(client: CoreClient) -> None:
     queue = client.declare("q", x_expires=1_000)
     client.publish("q", expiration="50")
