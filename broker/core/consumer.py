@@ -163,8 +163,14 @@ class Deliveries:
         if not consumer.is_waiting:
             consumer.wake()
 
-    def give_back(self, messages: list[Message]) -> None:
-        """Requeue deliveries that were taken from ``unacked``: each to its place (A-05)."""
+    def give_back(self, messages: list[Message], is_failure: bool = False) -> None:
+        """Requeue deliveries that were taken from ``unacked``: each to its place (A-05).
+
+        Args:
+            messages: in the order of their delivery tags.
+            is_failure: whether basic.reject or the end of the channel is the reason (rule QQ-09).
+
+        """
         by_queue: dict[Queue, list[Message]] = {}
         for message in messages:
             consumer = message.consumer
@@ -174,7 +180,7 @@ class Deliveries:
             by_queue.setdefault(consumer.queue, []).append(message)
 
         for queue, returned in by_queue.items():
-            queue.requeue(returned)
+            queue.requeue(returned, is_failure)
 
         self.wake_limited()
 
@@ -280,6 +286,12 @@ class Consumer:
         self._prefix_size: i64 = 0
         self._prefix_page: i64 = NO_PREFIX
         self._prefix_tail_size: i64 = 0
+
+    @property
+    def held_count(self) -> int:
+        """Deliveries of it that are unacked."""
+        start: i64 = self.prefetch if self.prefetch > 0 and not self.no_ack else UNLIMITED
+        return int(start - self.credit)
 
     def is_able(self) -> bool:
         """Whether it can take a message now: credit, the channel's limit, room (CO-10, QS-04)."""

@@ -11,15 +11,20 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import Address, Message, content_with_properties
+from broker.core.routing import NO_KEEPERS
 from broker.wire.properties import set_headers, without_expiration
 from broker.wire.tables import Arguments, Field
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.core.binding import Destination
+    from broker.core.exchange.base import Exchange
     from broker.core.queue.arguments import QueueSettings
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
 
-__all__ = ["DeadLetters", "Death", "DeathHistory", "is_cycle", "record_death"]
+__all__ = ["DeadLetters", "Death", "DeathHistory", "RetainedLetter", "is_cycle", "record_death"]
 
 NO_TTL: Final = -1
 
@@ -105,6 +110,43 @@ def is_cycle(history: DeathHistory, target: str) -> bool:
     return False
 
 
+class RetainedLetter:
+    """A dead letter that stays with its queue until all its targets have it (rule DL-13).
+
+    Args:
+        message: as it died.
+        reason: of what.
+        on_answer: told after each try whether it has arrived everywhere.
+
+    Attributes:
+        taken_by: those that have it already.
+
+    """
+
+    __slots__ = ("message", "on_answer", "reason", "taken_by")
+
+    def __init__(
+        self,
+        message: Message,
+        reason: str,
+        on_answer: Callable[[RetainedLetter, bool], None],
+    ) -> None:
+        self.message = message
+        self.reason = reason
+        self.on_answer = on_answer
+        self.taken_by: dict[Destination, None] = {}
+
+
+class _Burial(NamedTuple):
+    """A dead message on its way; ``retained`` if its queue wants to know how it went."""
+
+    queue: Queue
+    message: Message
+    reason: str
+    settings: QueueSettings
+    retained: RetainedLetter | None
+
+
 class DeadLetters:
     """The dead letters of one virtual host, waiting to be routed."""
 
@@ -112,7 +154,7 @@ class DeadLetters:
 
     def __init__(self, vhost: VirtualHost) -> None:
         self._vhost = vhost
-        self._pending: deque[tuple[Queue, Message, str, QueueSettings]] = deque()
+        self._pending: deque[_Burial] = deque()
         self._is_running = False
 
     def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
@@ -121,7 +163,14 @@ class DeadLetters:
         if settings.dead_letter_exchange is None:
             return
 
-        self._pending.append((queue, message, reason, settings))
+        self._start(_Burial(queue, message, reason, settings, None))
+
+    def deliver(self, queue: Queue, letter: RetainedLetter) -> None:
+        """Try to bring a letter to the targets that do not have it yet (rule DL-13)."""
+        self._start(_Burial(queue, letter.message, letter.reason, queue.settings, letter))
+
+    def _start(self, burial: _Burial) -> None:
+        self._pending.append(burial)
         if not self._is_running:
             self._run()
 
@@ -129,42 +178,52 @@ class DeadLetters:
         self._is_running = True
         try:
             while self._pending:
-                queue, message, reason, settings = self._pending.popleft()
-                self._publish(queue, message, reason, settings)
+                burial = self._pending.popleft()
+                is_taken = self._publish(burial)
+                retained = burial.retained
+                if retained is not None:
+                    retained.on_answer(retained, is_taken)
         finally:
             self._is_running = False
 
-    def _publish(
-        self, queue: Queue, message: Message, reason: str, settings: QueueSettings
-    ) -> None:
-        vhost = self._vhost
-        name = settings.dead_letter_exchange
-        exchange = vhost.exchanges.get(name) if name is not None else None
+    def _publish(self, burial: _Burial) -> bool:
+        """Bring a dead message to its targets; whether there are any and all have taken it."""
+        name = burial.settings.dead_letter_exchange
+        exchange = self._vhost.exchanges.get(name) if name is not None else None
         if exchange is None or name is None:
-            return
+            return False
 
-        letter = self._letter(queue, message, reason, settings)
+        letter = self._letter(burial)
         exchange.publish_in += 1
         address = letter.address
         keys = [address.routing_key, *(address.cc_keys or []), *(address.bcc_keys or [])]
-        history = letter.history
-        assert history is not None
-        targets, depends_on_headers = vhost.route_queues(exchange, keys, None)
+        targets, depends_on_headers = self._vhost.route_queues(exchange, keys, None)
+        keepers = NO_KEEPERS
         if depends_on_headers:
             # Seldom; the headers of one that died often are long.
-            targets, _ = vhost.route_queues(exchange, keys, letter.properties().headers())
+            properties = letter.properties()
+            targets, keepers = self._vhost.route_message(exchange, keys, properties)
+
+        history = letter.history
+        assert history is not None
+        if burial.reason != "rejected":
+            targets = [target for target in targets if not is_cycle(history, target.name)]
+
+        exchange.publish_out += len(targets)
+        if burial.retained is not None:
+            return _hand_over_certainly(burial.retained, letter, targets, keepers)
+
+        for keeper in keepers:
+            keeper.keep(letter, is_returned=False)
 
         for target in targets:
-            if reason != "rejected" and is_cycle(history, target.name):
-                continue
-
-            exchange.publish_out += 1
             target.enqueue(letter.copy(), NO_TTL)
 
-    def _letter(
-        self, queue: Queue, message: Message, reason: str, settings: QueueSettings
-    ) -> Message:
+        return True
+
+    def _letter(self, burial: _Burial) -> Message:
         """The message under its new address, with the death in its headers (DL-04..DL-08)."""
+        queue, message, reason, settings, _ = burial
         old = message.address
         properties = message.properties()
         death = Death(
@@ -191,3 +250,26 @@ class DeadLetters:
         )
         letter.history = history
         return letter
+
+
+def _hand_over_certainly(
+    retained: RetainedLetter, letter: Message, targets: list[Queue], keepers: list[Exchange]
+) -> bool:
+    """Give a letter to those that do not have it yet; whether there are any, and all have it."""
+    taken_by = retained.taken_by
+    for keeper in keepers:
+        if keeper not in taken_by:
+            keeper.keep(letter, is_returned=False)
+            taken_by[keeper] = None
+
+    is_taken = bool(targets) or bool(keepers)
+    for target in targets:
+        if target in taken_by:
+            continue
+
+        if target.enqueue(letter.copy(), NO_TTL):
+            taken_by[target] = None
+        else:
+            is_taken = False
+
+    return is_taken

@@ -40,6 +40,7 @@ EQUIVALENCE_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "x-queue-type",
         "x-queue-master-locator",
         "x-queue-leader-locator",
+        "x-ttl-anywhere",
     ),
     # Rule Q-21.
     QUORUM: (
@@ -63,6 +64,7 @@ EQUIVALENCE_KEYS: Final[dict[str, tuple[str, ...]]] = {
         "x-delayed-retry-type",
         "x-delayed-retry-min",
         "x-delayed-retry-max",
+        "x-ttl-anywhere",
     ),
     # Rule Q-22.
     STREAM: (

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.core.dead_letter import DeathHistory
 
 __all__ = [
+    "GONE",
     "NO_DEADLINE",
     "Address",
     "Message",
@@ -29,6 +30,9 @@ __all__ = [
 
 NO_DEADLINE: Final = 0
 """A deadline that never comes; every real one is greater, in milliseconds of the node's clock."""
+
+GONE: Final = -1
+"""The deadline of a message that has expired and left, but whose place is not cleared yet."""
 
 FRAME_HEADER_TYPE: Final = 2
 FRAME_BODY_TYPE: Final = 3
@@ -121,6 +125,14 @@ class Message:
             self.address, self.content, self.body_size, self.is_persistent, self.priority
         )
         twin.history = self.history
+        return twin
+
+    def twin(self) -> Message:
+        """The same message of the same queue, as another object."""
+        twin = self.copy()
+        twin.redelivered = self.redelivered
+        twin.position = self.position
+        twin.deadline_ms = self.deadline_ms
         return twin
 
     def properties(self) -> Properties:

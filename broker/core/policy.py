@@ -86,6 +86,7 @@ _UNSUPPORTED_KEYS: Final[dict[str, frozenset[str]]] = {
             "queue-master-locator",
             "queue-mode",
             "target-group-size",
+            "ttl-anywhere",
             *MIRRORING_KEYS,
         }
     ),
@@ -275,14 +276,19 @@ def _merge_value(key: str, value: object, operator_value: object) -> object:
         return max(value, operator_value)
 
     if key == "delivery-limit":
-        # A negative limit is none at all.
-        is_open = value < 0 or operator_value < 0
-        return max(value, operator_value) if is_open else min(value, operator_value)
+        return _stricter_delivery_limit(value, operator_value)
 
     return operator_value
 
 
-def effective_settings(settings: QueueSettings, definition: Definition) -> QueueSettings:
+def _stricter_delivery_limit(one: int, other: int) -> int:
+    """The lower of both; a negative limit is none at all, and wins (rules QQ-02, PO-04)."""
+    return max(one, other) if one < 0 or other < 0 else min(one, other)
+
+
+def effective_settings(
+    settings: QueueSettings, definition: Definition, queue_type: str = CLASSIC
+) -> QueueSettings:
     """What a queue does, given its arguments and what governs it (rules PO-05, PO-13).
 
     Numbers are the lower of both; of texts the argument's wins. The result is ``settings`` itself
@@ -306,7 +312,40 @@ def effective_settings(settings: QueueSettings, definition: Definition) -> Queue
     result.dead_letter_routing_key = _first_text(
         settings.dead_letter_routing_key, definition.get("dead-letter-routing-key")
     )
+    anywhere = definition.get("ttl-anywhere")
+    if settings.ttl_anywhere is None and isinstance(anywhere, bool):
+        result.ttl_anywhere = anywhere
+
+    if queue_type == QUORUM:
+        _apply_to_quorum(result, definition)
+
     return result
+
+
+def _apply_to_quorum(settings: QueueSettings, definition: Definition) -> None:
+    """What only quorum queues take from a policy."""
+    overflow = definition.get("overflow")
+    if isinstance(overflow, str):
+        # Rule PO-05: here the policy wins.
+        settings.overflow = overflow
+
+    limit = definition.get("delivery-limit")
+    if isinstance(limit, int):
+        own = settings.delivery_limit
+        settings.delivery_limit = limit if own is None else _stricter_delivery_limit(own, limit)
+
+    settings.dead_letter_strategy = _first_text(
+        settings.dead_letter_strategy, definition.get("dead-letter-strategy")
+    )
+    settings.delayed_retry_type = _first_text(
+        settings.delayed_retry_type, definition.get("delayed-retry-type")
+    )
+    settings.delayed_retry_max_ms = _lower(
+        settings.delayed_retry_max_ms, definition.get("delayed-retry-max")
+    )
+    shortest = definition.get("delayed-retry-min")
+    if isinstance(shortest, int):
+        settings.delayed_retry_min_ms = max(shortest, settings.delayed_retry_min_ms or 0)
 
 
 def effective_alternate_exchange(argument: str | None, definition: Definition) -> str | None:

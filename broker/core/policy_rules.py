@@ -88,6 +88,10 @@ def _is_positive(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
+def _is_boolean(value: object) -> bool:
+    return isinstance(value, bool)
+
+
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
@@ -175,6 +179,8 @@ _KEYS: Final[tuple[PolicyKey, ...]] = (
     PolicyKey("stream-filter-size-bytes", "filter size. Valid range is 16-255", _is_filter_size),
     PolicyKey("stream-max-segment-size-bytes", "segment size", _is_segment_size),
     PolicyKey("target-group-size", "qq target count value", _is_positive),
+    # Not RabbitMQ's: messages expire wherever they stand.
+    PolicyKey("ttl-anywhere", "choice of where messages expire", _is_boolean),
     # RabbitMQ 4 refuses what follows. Definitions from older clusters still have it, and it never
     # meant anything to a single node.
     PolicyKey("queue-master-locator", "queue master locator", _is_anything),

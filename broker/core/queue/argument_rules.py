@@ -42,7 +42,7 @@ CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
 STREAM: Final = "stream"
 
-SUPPORTED_QUEUE_TYPES: Final = frozenset({CLASSIC})
+SUPPORTED_QUEUE_TYPES: Final = frozenset({CLASSIC, QUORUM})
 """The types that can be declared; the others are known only to the tables below."""
 
 QUEUE_TYPE_MODULES: Final[dict[str, str]] = {
@@ -222,7 +222,8 @@ _OF_BOTH: Final = frozenset({CLASSIC, QUORUM})
 _OF_LOGS: Final = frozenset({QUORUM, STREAM})
 _OF_ALL: Final = frozenset({CLASSIC, QUORUM, STREAM})
 
-# In the order of rule Q-26. The last ones hold anything (rules QQ-02, QQ-09, Q-29a).
+# In the order of rule Q-26. x-delivery-limit and x-delayed-retry-* hold anything (rules QQ-02,
+# QQ-09), as does x-queue-master-locator (rule Q-29a). The last one is not RabbitMQ's.
 ARGUMENT_RULES: Final[tuple[ArgumentRule, ...]] = (
     ArgumentRule("x-queue-type", _OF_ALL, _check_queue_type),
     ArgumentRule("x-expires", _OF_BOTH, _check_expires),
@@ -254,6 +255,7 @@ ARGUMENT_RULES: Final[tuple[ArgumentRule, ...]] = (
     ArgumentRule("x-delayed-retry-type", _OF_QUORUM, _accept_any),
     ArgumentRule("x-delayed-retry-min", _OF_QUORUM, _accept_any),
     ArgumentRule("x-delayed-retry-max", _OF_QUORUM, _accept_any),
+    ArgumentRule("x-ttl-anywhere", _OF_BOTH, _check_boolean),
 )
 
 TYPES_BY_KEY: Final[dict[str, frozenset[str]]] = {

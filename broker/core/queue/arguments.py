@@ -24,7 +24,7 @@ from broker.core.queue.argument_rules import (
     text_value,
 )
 from broker.errors import PreconditionFailed
-from broker.wire.tables import TYPE_NAMES, Arguments
+from broker.wire.tables import TYPE_NAMES, Arguments, Field
 
 __all__ = [
     "CLASSIC",
@@ -57,6 +57,12 @@ class QueueSettings:
         priority_max: highest priority level; 0 is asked for and not the same as None (rule Q-90).
         single_active_consumer: one consumer at a time gets messages.
         consumer_timeout_ms: longest time a delivery may stay unsettled.
+        ttl_anywhere: messages expire wherever they stand; None leaves it to a policy.
+        delivery_limit: returns after which a quorum queue gives a message up; negative is no limit.
+        dead_letter_strategy: ``at-most-once`` or ``at-least-once``.
+        delayed_retry_type: ``all``, ``failed`` or ``returned`` ones wait before they are ready.
+        delayed_retry_min_ms: how long, times the number of returns.
+        delayed_retry_max_ms: how long at most.
 
     """
 
@@ -64,6 +70,11 @@ class QueueSettings:
         "consumer_timeout_ms",
         "dead_letter_exchange",
         "dead_letter_routing_key",
+        "dead_letter_strategy",
+        "delayed_retry_max_ms",
+        "delayed_retry_min_ms",
+        "delayed_retry_type",
+        "delivery_limit",
         "expires_ms",
         "length_bytes_max",
         "length_max",
@@ -71,6 +82,7 @@ class QueueSettings:
         "overflow",
         "priority_max",
         "single_active_consumer",
+        "ttl_anywhere",
     )
 
     def __init__(self) -> None:
@@ -84,6 +96,12 @@ class QueueSettings:
         self.priority_max: int | None = None
         self.single_active_consumer: bool = False
         self.consumer_timeout_ms: int | None = None
+        self.ttl_anywhere: bool | None = None
+        self.delivery_limit: int | None = None
+        self.dead_letter_strategy: str | None = None
+        self.delayed_retry_type: str | None = None
+        self.delayed_retry_min_ms: int | None = None
+        self.delayed_retry_max_ms: int | None = None
 
     def copy(self) -> QueueSettings:
         """An independent settings object with the same values."""
@@ -98,6 +116,12 @@ class QueueSettings:
         twin.priority_max = self.priority_max
         twin.single_active_consumer = self.single_active_consumer
         twin.consumer_timeout_ms = self.consumer_timeout_ms
+        twin.ttl_anywhere = self.ttl_anywhere
+        twin.delivery_limit = self.delivery_limit
+        twin.dead_letter_strategy = self.dead_letter_strategy
+        twin.delayed_retry_type = self.delayed_retry_type
+        twin.delayed_retry_min_ms = self.delayed_retry_min_ms
+        twin.delayed_retry_max_ms = self.delayed_retry_max_ms
         return twin
 
 
@@ -214,9 +238,22 @@ def _settings_of(arguments: Arguments) -> QueueSettings:
     settings.dead_letter_routing_key = text_value(arguments.get("x-dead-letter-routing-key"))
     settings.priority_max = integer_value(arguments.get("x-max-priority"))
     settings.consumer_timeout_ms = integer_value(arguments.get("x-consumer-timeout"))
-    active = arguments.get("x-single-active-consumer")
-    settings.single_active_consumer = active is not None and active.value is True
+    settings.delivery_limit = integer_value(arguments.get("x-delivery-limit"))
+    settings.dead_letter_strategy = text_value(arguments.get("x-dead-letter-strategy"))
+    settings.delayed_retry_type = text_value(arguments.get("x-delayed-retry-type"))
+    settings.delayed_retry_min_ms = integer_value(arguments.get("x-delayed-retry-min"))
+    settings.delayed_retry_max_ms = integer_value(arguments.get("x-delayed-retry-max"))
+    settings.single_active_consumer = _flag_value(arguments.get("x-single-active-consumer")) is True
+    settings.ttl_anywhere = _flag_value(arguments.get("x-ttl-anywhere"))
     return settings
+
+
+def _flag_value(field: Field | None) -> bool | None:
+    """The boolean in a field; None for other types and for no field."""
+    if field is not None and isinstance(field.value, bool):
+        return field.value
+
+    return None
 
 
 def check_server_named(queue_type: str) -> None:

@@ -13,6 +13,7 @@ from broker.core.binding import Destination
 from broker.core.dispatch import Rotation
 from broker.core.erlterm import resource_text
 from broker.core.message import NO_DEADLINE, Message
+from broker.core.queue.anywhere import AnywhereReady
 from broker.core.queue.ready import PriorityReady, Ready
 from broker.errors import AccessRefused, PreconditionFailed
 
@@ -29,8 +30,6 @@ __all__ = ["NO_TTL", "Queue", "QueueDefinition"]
 
 NO_TTL: Final = -1
 """The time to live of a message that has none, in place of milliseconds."""
-
-NO_LIMIT: Final = 1 << 62
 
 
 class QueueDefinition(NamedTuple):
@@ -110,8 +109,7 @@ class Queue(Destination):
         self.argument_settings = settings
         self.settings = settings
         self.policy_definition: dict[str, object] = {}
-        priorities = settings.priority_max
-        self.ready: Ready = PriorityReady(priorities) if priorities else Ready()
+        self.ready: Ready = self._new_ready(settings)
         self.ready_count: i64 = 0
         self.ready_bytes: i64 = 0
         self.unacked_count: i64 = 0
@@ -135,6 +133,11 @@ class Queue(Destination):
         self.redeliver_count: i64 = 0
         self.apply_settings(settings)
 
+    def _new_ready(self, settings: QueueSettings) -> Ready:
+        """The store for this type of queue, empty."""
+        priorities = settings.priority_max
+        return PriorityReady(priorities) if priorities else Ready()
+
     def apply_settings(self, settings: QueueSettings) -> None:
         """Take on the settings of arguments and policies, effective at once (rules PO-11, Q-86)."""
         self.settings = settings
@@ -144,12 +147,24 @@ class Queue(Destination):
             or settings.length_bytes_max is not None
         )
         self._refuses = settings.overflow in ("reject-publish", "reject-publish-dlx")
+        self._choose_expiry()
         if self.ready_count:
             self._drop_over_limit()
 
         # RabbitMQ: a change of settings begins the wait for x-expires anew.
         self._last_used_ms = self.vhost.deadlines.now_ms
         self._arm_expires()
+
+    def _choose_expiry(self) -> None:
+        """Let messages expire in any place, or only where RabbitMQ lets them (x-ttl-anywhere)."""
+        ready = self.ready
+        if isinstance(ready, AnywhereReady):
+            if not self.settings.ttl_anywhere:
+                self.ready = ready.unwrap()
+        elif self.settings.ttl_anywhere:
+            self.ready = AnywhereReady(ready)
+            if self.has_deadlines:
+                self.expire_head()
 
     # -- what a type of queue may refuse
 
@@ -230,7 +245,7 @@ class Queue(Destination):
         settings = self.settings
         if self._refuses and self._would_overflow(message):
             if settings.overflow == "reject-publish-dlx":
-                self.vhost.dead_letters.dead_letter(self, message, "maxlen")
+                self._bury(message, "maxlen")
 
             return False
 
@@ -279,24 +294,31 @@ class Queue(Destination):
         if self._refuses:
             return
 
-        settings = self.settings
-        length_max: i64 = NO_LIMIT if settings.length_max is None else settings.length_max
-        bytes_max: i64 = NO_LIMIT
-        if settings.length_bytes_max is not None:
-            bytes_max = settings.length_bytes_max
-
         has_dropped = False
-        while self.ready_count > length_max or self.ready_bytes > bytes_max:
+        while self._is_over_limit():
             message = self._pop_ready()
             if message is None:
                 break
 
             has_dropped = True
-            self.vhost.dead_letters.dead_letter(self, message, "maxlen")
+            self._bury(message, "maxlen")
 
         if has_dropped and self.has_deadlines:
             # Another message is the head now: its time may be over, or has to be waited for.
             self.expire_head()
+
+    def _is_over_limit(self) -> bool:
+        settings = self.settings
+        length_max = settings.length_max
+        if length_max is not None and self.ready_count > length_max:
+            return True
+
+        bytes_max = settings.length_bytes_max
+        return bytes_max is not None and self.ready_bytes > bytes_max
+
+    def _bury(self, message: Message, reason: str) -> None:
+        """A message that was ready, or unacked, has died: it goes to the DLX if there is one."""
+        self.vhost.dead_letters.dead_letter(self, message, reason)
 
     # -- handing messages out
 
@@ -374,10 +396,17 @@ class Queue(Destination):
         """An unacked message was refused for good: to the DLX, or gone (rule A-06)."""
         self.unacked_count -= 1
         if not self.is_deleted:
-            self.vhost.dead_letters.dead_letter(self, message, "rejected")
+            self._bury(message, "rejected")
 
-    def requeue(self, messages: list[Message]) -> None:
-        """Unacked messages return to their places (rules A-05, Q-82, TTL-07)."""
+    def requeue(self, messages: list[Message], is_failure: bool) -> None:
+        """Unacked messages return to their places (rules A-05, Q-82, TTL-07).
+
+        Args:
+            messages: in the order of their delivery tags.
+            is_failure: basic.reject or the end of the channel, not basic.nack or basic.recover;
+                quorum queues may treat them differently (rule QQ-09).
+
+        """
         self.unacked_count -= len(messages)
         if self.is_deleted:
             # Rule Q-53: what was outstanding when the queue was deleted is gone.
@@ -466,17 +495,17 @@ class Queue(Destination):
         """Dead-letter the head while its time is over, then wait for the next (TTL-02, TTL-03)."""
         now: i64 = self.vhost.deadlines.now_ms
         while True:
-            head = self.ready.head()
-            if head is None or head.deadline_ms == NO_DEADLINE:
-                return
+            expired = self.ready.pop_expired(now)
+            if expired is None:
+                break
 
-            if head.deadline_ms > now:
-                self._arm_head(head.deadline_ms)
-                return
+            self.ready_count -= 1
+            self.ready_bytes -= expired.body_size
+            self._bury(expired, "expired")
 
-            expired = self._pop_ready()
-            if expired is not None:
-                self.vhost.dead_letters.dead_letter(self, expired, "expired")
+        due_ms: i64 = self.ready.next_deadline()
+        if due_ms != NO_DEADLINE:
+            self._arm_head(due_ms)
 
     def _arm_head(self, due_ms: i64) -> None:
         timer = self._head_timer

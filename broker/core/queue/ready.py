@@ -11,12 +11,12 @@ import heapq
 from collections import deque
 from typing import TYPE_CHECKING
 
+from broker.core.message import GONE, NO_DEADLINE, Message
+
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-    from broker.core.message import Message
-
-__all__ = ["PriorityReady", "Ready"]
+__all__ = ["PriorityReady", "Ready", "is_expired"]
 
 
 class Ready:
@@ -52,6 +52,25 @@ class Ready:
         fresh = self._fresh
         return fresh.popleft() if fresh else None
 
+    def pop_expired(self, now_ms: i64) -> Message | None:
+        """Take a message whose time is over and whose place lets it expire (rule TTL-02)."""
+        head = self.head()
+        if head is None or not is_expired(head, now_ms):
+            return None
+
+        return self.pop()
+
+    def next_deadline(self) -> i64:
+        """When `pop_expired` finds something next, or NO_DEADLINE."""
+        head = self.head()
+        return NO_DEADLINE if head is None else head.deadline_ms
+
+    def sweep(self) -> None:
+        """Forget the messages that are marked as gone."""
+        self._fresh = deque([one for one in self._fresh if one.deadline_ms != GONE])
+        self._returned = [one for one in self._returned if one[1].deadline_ms != GONE]
+        heapq.heapify(self._returned)
+
     def messages(self) -> list[Message]:
         """All messages in serving order."""
         return [entry[1] for entry in sorted(self._returned, key=_position_of)] + list(self._fresh)
@@ -60,6 +79,11 @@ class Ready:
         """Forget all messages."""
         self._fresh.clear()
         self._returned.clear()
+
+
+def is_expired(message: Message, now_ms: i64) -> bool:
+    """Whether a message has a deadline and that is over."""
+    return message.deadline_ms != NO_DEADLINE and message.deadline_ms <= now_ms
 
 
 def _position_of(entry: tuple[int, Message]) -> int:
@@ -71,14 +95,16 @@ class PriorityReady(Ready):
 
     Args:
         priority_max: x-max-priority; messages above it count as that (Q-90).
+        priority_absent: the level of messages without a priority.
 
     """
 
-    __slots__ = ("_filled", "_levels", "_priority_max")
+    __slots__ = ("_filled", "_levels", "_priority_absent", "_priority_max")
 
-    def __init__(self, priority_max: i64) -> None:
+    def __init__(self, priority_max: i64, priority_absent: i64 = 0) -> None:
         super().__init__()
         self._priority_max = priority_max
+        self._priority_absent = priority_absent
         # Made when first needed: most queues use few of their levels.
         self._levels: dict[int, Ready] = {}
         # The levels that hold something, as a bit mask: its length names the highest.
@@ -100,16 +126,23 @@ class PriorityReady(Ready):
     def pop(self) -> Message | None:
         """Take the oldest message of the highest level."""
         filled = self._filled
-        if not filled:
-            return None
+        return self._pop_of(filled.bit_length() - 1) if filled else None
 
-        level = filled.bit_length() - 1
+    def _pop_of(self, level: int) -> Message | None:
+        """Take the oldest message of a level that holds something."""
         ready = self._levels[level]
         message = ready.pop()
         if ready.head() is None:
-            self._filled = filled & ~(1 << level)
+            self._filled &= ~(1 << level)
 
         return message
+
+    def sweep(self) -> None:
+        """Forget the messages that are marked as gone."""
+        for level, ready in self._levels.items():
+            ready.sweep()
+            if ready.head() is None:
+                self._filled &= ~(1 << level)
 
     def messages(self) -> list[Message]:
         """All messages in serving order."""
@@ -123,7 +156,8 @@ class PriorityReady(Ready):
 
     def _level_of(self, message: Message) -> Ready:
         """The level a message is about to be added to."""
-        level = max(0, int(min(message.priority, self._priority_max)))
+        priority = message.priority if message.priority >= 0 else self._priority_absent
+        level = int(min(priority, self._priority_max))
         self._filled |= 1 << level
         ready = self._levels.get(level)
         if ready is None:

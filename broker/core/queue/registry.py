@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.queue.argument_rules import CLASSIC
+from broker.core.queue.argument_rules import CLASSIC, QUORUM
 from broker.core.queue.queue import Queue, QueueDefinition
+from broker.core.queue.quorum import QuorumQueue
 
 if TYPE_CHECKING:
     from broker.core.queue.arguments import QueueSettings
@@ -21,6 +22,7 @@ __all__ = ["QUEUE_TYPES", "create_queue"]
 
 QUEUE_TYPES: Final[dict[str, type[Queue]]] = {
     CLASSIC: Queue,
+    QUORUM: QuorumQueue,
 }
 
 

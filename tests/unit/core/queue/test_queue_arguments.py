@@ -180,7 +180,6 @@ BAD_VALUES = [
     (CLASSIC, "x-queue-type", text("é"), "\"unsupported queue type 'é'\""),
     (CLASSIC, "x-queue-type", text("\udcff\udcfe"), "\"unsupported queue type 'ÿþ'\""),
     (CLASSIC, "x-queue-type", text('a"b\n'), '"unsupported queue type \'a\\"b\\n\'"'),
-    (CLASSIC, "x-queue-type", text("quorum"), "\"unsupported queue type 'quorum'\""),
     (CLASSIC, "x-queue-leader-locator", text("x"), "invalid_queue_locator_arg"),
     (CLASSIC, "x-dead-letter-routing-key", text("k"), "routing_key_but_no_dlx_defined"),
     (QUORUM, "x-dead-letter-strategy", text("x"), "invalid_dlx_strategy"),
@@ -249,7 +248,7 @@ def test_good_value_is_accepted(queue_type: str, key: str, value: Field) -> None
     validate(queue_type, {key: value})
 
 
-@pytest.mark.parametrize("wanted", ["foo", "Classic", "quorum", "stream"])
+@pytest.mark.parametrize("wanted", ["foo", "Classic", "stream"])
 def test_type_that_cannot_be_declared_is_the_first_fault(wanted: str) -> None:
     """Rules Q-25, Q-26, asked as queue.declare asks: with the type that the arguments name."""
     arguments = {"x-expires": text("bad"), "x-max-age": text("bad"), "x-queue-type": text(wanted)}
@@ -308,9 +307,13 @@ def test_argument_of_another_type_of_queue_is_refused_whatever_it_holds(
 )
 def test_each_type_knows_its_arguments(queue_type: str, keys: str) -> None:
     known = {rule.key for rule in ARGUMENT_RULES if queue_type in rule.queue_types}
-    # Classic queues take x-consumer-timeout as RabbitMQ 3.12 to 4.2 do.
-    extra = {"x-consumer-timeout"} if queue_type == CLASSIC else set()
-    assert known == set(keys.split()) | extra
+    # Classic queues take x-consumer-timeout as RabbitMQ 3.12 to 4.2 do; x-ttl-anywhere is ours.
+    extra = {
+        CLASSIC: {"x-consumer-timeout", "x-ttl-anywhere"},
+        QUORUM: {"x-ttl-anywhere"},
+        STREAM: set(),
+    }
+    assert known == set(keys.split()) | extra[queue_type]
 
 
 def test_unknown_arguments_are_ignored() -> None:
