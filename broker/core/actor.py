@@ -31,15 +31,23 @@ class Actor:
         vhost_name: the virtual host in question.
         user: whose rights count; None is the broker itself, which may do everything.
         connection: identifies the owner of exclusive queues; None owns none.
+        connection_name: for people to read; empty where there is no connection.
 
     """
 
-    __slots__ = ("connection", "user", "vhost_name")
+    __slots__ = ("connection", "connection_name", "user", "vhost_name")
 
-    def __init__(self, vhost_name: str, user: User | None, connection: object | None) -> None:
+    def __init__(
+        self,
+        vhost_name: str,
+        user: User | None,
+        connection: object | None,
+        connection_name: str = "",
+    ) -> None:
         self.vhost_name = vhost_name
         self.user = user
         self.connection = connection
+        self.connection_name = connection_name
 
     def may(self, operation: str, name: str) -> bool:
         """Whether ``configure``, ``write`` or ``read`` of the named resource is allowed."""

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mypy_extensions import i64
 
+    from broker.core.actor import Actor
     from broker.core.queue.queue import Queue
     from broker.wire.tables import Arguments
 
@@ -38,9 +39,13 @@ class Deliveries:
         channel_id: the channel number, 1 to 65535.
         on_cancel: told of each consumer whose queue is gone (rule CO-13).
 
+    Attributes:
+        actor: whose channel it is, as far as it is known.
+
     """
 
     __slots__ = (
+        "actor",
         "channel",
         "channel_high",
         "channel_id",
@@ -60,6 +65,7 @@ class Deliveries:
     ) -> None:
         self.output = output
         self.on_cancel = on_cancel
+        self.actor: Actor | None = None
         self.channel_id = channel_id
         self.channel: bytes = int(channel_id).to_bytes(2, "big")
         self.channel_high: i64 = channel_id >> 8
@@ -359,6 +365,11 @@ class Consumer:
         tail_size: i64 = address.tail_size
         if tag >> 8 != self._prefix_page or tail_size != self._prefix_tail_size:
             self._prepare_prefix(tag, tail_size)
+            tracer = self.queue.vhost.tracer
+            if tracer is not None:
+                # Not to be remembered, so that each delivery comes by here.
+                self.forget_prefix()
+                tracer.delivered(message, self.queue.name, deliveries)
 
         output = self.output
         content = message.content
@@ -378,6 +389,10 @@ class Consumer:
         output.size_bytes += self._prefix_size + tail_size + size
         if not output.is_dirty:
             output.mark_dirty()
+
+    def forget_prefix(self) -> None:
+        """Prepare the next delivery anew."""
+        self._prefix_page = NO_PREFIX
 
     def _prepare_prefix(self, tag: i64, tail_size: i64) -> None:
         """The pieces in front of the tag's last byte: the same for the next deliveries too."""

@@ -14,6 +14,7 @@ from broker.core.actor import Actor
 from broker.core.confirms import ConfirmSet
 from broker.core.deadlines import Deadlines
 from broker.core.output import OutputSet
+from broker.core.tracing import Tracer
 from broker.core.vhost import Log, VirtualHost
 from broker.limits import TIMERS_PER_TURN_MAX
 
@@ -204,6 +205,13 @@ class Node:
         """Users or permissions are others than before: remembered verdicts are stale (PM-11)."""
         for vhost in self.vhosts.values():
             vhost.topology_changed()
+
+    def set_tracing(self, vhost: VirtualHost, is_on: bool) -> None:
+        """Switch the firehose of a virtual host on or off; it is off at start (rule E-135)."""
+        if (vhost.tracer is not None) != is_on:
+            vhost.trace(Tracer(vhost, self.settings.node_name) if is_on else None)
+            name = "tracing.on" if is_on else "tracing.off"
+            self.log("info", name, {"vhost": vhost.name})
 
     def own_actor(self, vhost: VirtualHost) -> Actor:
         """The broker itself, for topology that comes from its configuration."""

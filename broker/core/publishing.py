@@ -68,7 +68,8 @@ class Route:
         self.generation: i64 = 0
         self.exchange: Exchange | None = None
         self.queues: list[Queue] = []
-        # The one queue it reaches, whatever the headers; None when there are others or none.
+        # The one queue it reaches, whatever the headers; None when there are others or none, or
+        # when there is more to do.
         self.queue: Queue | None = None
         self.depends_on_headers = False
         self.topic_refusal: AccessRefused | None = None
@@ -140,8 +141,8 @@ class Publisher:
         route.exchange = exchange
         route.depends_on_headers = depends_on_headers
         route.queues = queues
-        is_single = len(queues) == 1 and not depends_on_headers and route.topic_refusal is None
-        route.queue = queues[0] if is_single else None
+        is_plain = not depends_on_headers and route.topic_refusal is None and vhost.tracer is None
+        route.queue = queues[0] if len(queues) == 1 and is_plain else None
         route.generation = vhost.generation
 
     def _topic_refusal(self, exchange: Exchange, routing_key: str) -> AccessRefused | None:
@@ -250,6 +251,10 @@ class Publisher:
         is_returned = route.mandatory and not queues
         if is_returned and keepers:
             is_returned = not _is_vouched_for(keepers, keys_of(message), properties)
+
+        tracer = self._vhost.tracer
+        if tracer is not None:
+            tracer.published(message, queues, self._deliveries)
 
         publication = Publication(message, queues, ttl_ms, is_returned)
         publication.keepers = keepers

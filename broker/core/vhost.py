@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
     from broker.core.deadlines import Deadlines
+    from broker.core.tracing import Tracer
     from broker.wire.properties import Properties
     from broker.wire.tables import Arguments
 
@@ -83,6 +84,7 @@ class VirtualHost:
         "queues_max",
         "reply_queues",
         "topic_hash_words_max",
+        "tracer",
     )
 
     def __init__(
@@ -100,6 +102,7 @@ class VirtualHost:
         self._random_bytes = random_bytes
         self._chance = b""
         self.topic_hash_words_max = topic_hash_words_max
+        self.tracer: Tracer | None = None
         self.queues: dict[str, Queue] = {}
         self._exclusive_queues: dict[object, dict[Queue, None]] = {}
         self.exchanges: dict[str, Exchange] = {}
@@ -138,6 +141,15 @@ class VirtualHost:
         drawn = int.from_bytes(self._chance[:4], "big")
         self._chance = self._chance[4:]
         return drawn * count >> 32
+
+    def trace(self, tracer: Tracer | None) -> None:
+        """Have publishes and deliveries traced, or no longer (rule E-135)."""
+        self.tracer = tracer
+        # What is remembered was found out without it.
+        self.generation += 1
+        for queue in [*self.queues.values(), *self.reply_queues.values()]:
+            for consumer in queue.consumers:
+                consumer.forget_prefix()
 
     def topology_changed(self) -> None:
         """Whatever was remembered of routes is stale."""

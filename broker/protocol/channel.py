@@ -118,6 +118,7 @@ class Channel:
         self.is_ready = True
         self.method_index: i64 = 0
         self.deliveries = Deliveries(connection.output, channel_id, self.consumer_lost)
+        self.deliveries.actor = actor
         body_bytes_max = connection.node.settings.message_bytes_max
         self.publisher = Publisher(vhost, actor, self.deliveries, body_bytes_max)
         self.runs = PublishRun(self.publisher, channel_id)

@@ -371,7 +371,7 @@ class Connection(ConnectionHandle):
         user = self.user
         assert user is not None
         self.vhost = vhost
-        self.actor = Actor(vhost.name, user, self)
+        self.actor = Actor(vhost.name, user, self, self.name)
         vhost.connection_count += 1
         self.node.count_connection(user.name, 1)
         self._cancel_timer()

@@ -113,6 +113,10 @@ def get(channel: Channel, method: BasicGet) -> None:
         return
 
     deliveries = channel.deliveries
+    tracer = channel.vhost.tracer
+    if tracer is not None:
+        tracer.delivered(message, queue.name, deliveries)
+
     tag = deliveries.next_tag
     deliveries.next_tag = tag + 1
     if not method.no_ack:

@@ -1,0 +1,120 @@
+"""Core: the firehose: a copy of every message that passes a virtual host (rule E-135).
+
+While a virtual host is traced, each publish and each delivery goes, with headers that describe it,
+to the exchange ``amq.rabbitmq.trace``. What concerns that exchange itself is not traced.
+
+**Off, it costs nothing.** Publishing and delivering remember what they found out, and only where
+they have nothing remembered do they ask for a tracer; a traced virtual host has them remember
+nothing (:meth:`~broker.core.vhost.VirtualHost.trace`).
+
+Copies are routed from a list, a moment after what they tell of: a trace that reaches a consumer
+must not come in between the pieces of another delivery.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.core.forwarding import forward, keys_of
+from broker.core.message import Address, Message, content_with_properties
+from broker.wire.properties import set_headers
+from broker.wire.tables import Arguments, Field
+
+if TYPE_CHECKING:
+    from broker.core.consumer import Deliveries
+    from broker.core.queue.queue import Queue
+    from broker.core.vhost import VirtualHost
+    from broker.wire.properties import Properties
+
+__all__ = ["TRACE_EXCHANGE", "Tracer"]
+
+TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
+NO_PROPERTIES: Final = b"\x00\x00"
+KEY_BYTES_MAX: Final = 255
+INT_MAX: Final = (1 << 31) - 1
+
+
+class Tracer:
+    """Traces one virtual host.
+
+    Args:
+        vhost: which.
+        node_name: as the headers name the node.
+
+    """
+
+    __slots__ = ("_is_scheduled", "_node_name", "_pending", "_vhost")
+
+    def __init__(self, vhost: VirtualHost, node_name: str) -> None:
+        self._vhost = vhost
+        self._node_name = node_name
+        self._pending: list[Message] = []
+        self._is_scheduled = False
+
+    def published(self, message: Message, queues: list[Queue], deliveries: Deliveries) -> None:
+        """Tell of a publish that was routed, whether it reached anything or not."""
+        routed = [Field("S", queue.name) for queue in queues]
+        more: Arguments = {"routed_queues": Field("A", routed)}
+        self._tell(f"publish.{message.address.exchange}", message, deliveries, more)
+
+    def delivered(self, message: Message, queue_name: str, deliveries: Deliveries) -> None:
+        """Tell of a delivery, to a consumer or in answer to basic.get."""
+        more: Arguments = {"redelivered": Field("I", int(message.redelivered))}
+        self._tell(f"deliver.{queue_name}", message, deliveries, more)
+
+    def _tell(self, key: str, message: Message, deliveries: Deliveries, more: Arguments) -> None:
+        if message.address.exchange == TRACE_EXCHANGE:
+            return
+
+        headers = self._headers(message, deliveries)
+        headers.update(more)
+        content = content_with_properties(message.content, set_headers(NO_PROPERTIES, headers))
+        address = Address(TRACE_EXCHANGE, _cut(key))
+        self._pending.append(Message(address, content, message.body_size, False, -1))
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._vhost.deadlines.schedule(self._vhost.deadlines.now_ms, self._route_pending)
+
+    def _headers(self, message: Message, deliveries: Deliveries) -> Arguments:
+        actor = deliveries.actor
+        user = actor.user if actor is not None else None
+        connection_name = actor.connection_name if actor is not None else ""
+        return {
+            "exchange_name": Field("S", message.address.exchange),
+            "routing_keys": Field("A", [Field("S", key) for key in keys_of(message)]),
+            "properties": Field("F", _table_of(message.properties())),
+            "node": Field("S", self._node_name),
+            "vhost": Field("S", self._vhost.name),
+            "connection": Field("S", connection_name),
+            "channel": Field("I", int(deliveries.channel_id)),
+            "user": Field("S", user.name if user is not None else ""),
+        }
+
+    def _route_pending(self) -> None:
+        self._is_scheduled = False
+        pending = self._pending
+        self._pending = []
+        exchange = self._vhost.exchanges[TRACE_EXCHANGE]
+        exchange.publish_in += len(pending)
+        for message in pending:
+            exchange.publish_out += forward(self._vhost, exchange, message)
+
+
+def _cut(key: str) -> str:
+    """A key must fit into a short string, however long the name in it is."""
+    raw = key.encode("utf-8", "surrogateescape")
+    return key if len(raw) <= KEY_BYTES_MAX else raw[:KEY_BYTES_MAX].decode("utf-8", "ignore")
+
+
+def _table_of(properties: Properties) -> Arguments:
+    """Properties as a table; RabbitMQ: whole numbers are signed integers, whatever they were."""
+    table: Arguments = {}
+    for name, value in properties.to_plain().items():
+        if name == "headers":
+            table[name] = Field("F", properties.headers())
+        elif isinstance(value, int):
+            table[name] = Field("I" if value <= INT_MAX else "l", value)
+        else:
+            table[name] = Field("S", value)
+
+    return table
