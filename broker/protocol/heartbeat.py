@@ -69,7 +69,8 @@ class Heartbeat:
     def _check_received(self) -> None:
         connection = self._connection
         received: i64 = connection.received_bytes
-        if received != self._received_bytes or connection.is_blocked:
+        is_read = not connection.is_blocked and not connection.output.is_stalled
+        if received != self._received_bytes or not is_read:
             # Rule C-62: while it is not read, its silence is ours.
             self._received_bytes = received
             self._silent_checks = 0

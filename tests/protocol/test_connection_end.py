@@ -310,6 +310,22 @@ def test_any_octet_is_a_sign_of_life(data: list[bytes]) -> None:
     assert session.link.calls == ["abort"]
 
 
+def test_a_peer_that_is_not_read_is_not_silent() -> None:
+    """Rule C-62: nor is one whose answers wait for it to read them."""
+    session = World().open(1, greeting=handshake(heartbeat=1))
+    session.connection.pause_output()
+    while not session.link.is_paused:
+        session.feed(publish(1, "nowhere", b"x" * 60_000, mandatory=True))
+
+    session.world.wait(60.0)
+    assert not session.link.is_closed
+    session.connection.resume_output()
+    session.world.settle()
+    assert not session.link.is_paused
+    session.world.wait(3.0)
+    assert session.link.calls[-1] == "abort"
+
+
 # -- other connections
 
 
