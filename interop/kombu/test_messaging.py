@@ -322,6 +322,18 @@ def test_deleted_queue_cancels_the_consumer(
             drain(connection, lambda: False)
 
 
+def test_queue_may_be_deleted_under_ones_own_consumer(
+    connection: kombu.Connection, make_name: NameMaker
+) -> None:
+    """The answer to the delete comes before the cancel, at which py-amqp raises."""
+    queue = durable(make_name)
+    consumer = Consumer(connection, [queue], callbacks=[lambda *_: None])
+    consumer.consume()
+    assert queue(consumer.channel).delete() == 0
+    with pytest.raises(connection.connection_errors + connection.channel_errors):
+        drain(connection, lambda: False)
+
+
 def test_exchange_of_each_type_is_declared_bound_and_deleted(
     connection: kombu.Connection, make_name: NameMaker
 ) -> None:
