@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from interop.compare import recordings, scenarios
-from interop.compare.accepted import ACCEPTED, DEFAULT_VERSION
+from interop.compare.accepted import ACCEPTED
 from interop.compare.catalogue import SCENARIOS, Scenario
+from interop.compare.network import SocketNetwork
 from interop.compare.recordings import Recording
 from interop.compare.report import side_by_side
 from interop.compare.runner import Runs
@@ -35,7 +36,7 @@ LIVE_VARIABLE: Final = "INTEROP_RABBITMQ"
 QUIET_S: Final = 0.08
 """How long RabbitMQ, whose parts run at once, must be silent to have nothing more to say."""
 
-VERSIONS: Final = ("3.10", "4.3")
+VERSIONS: Final = (recordings.NEW, recordings.OLD)
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -49,9 +50,7 @@ def main(words: Sequence[str] | None = None) -> int:
     live = {version: _play(target, version, chosen, options.record) for version, target
             in _live_targets(options.live)}  # fmt: skip
     if options.record:
-        for version, recording in live.items():
-            known = recordings.load(version).transcripts if options.only else {}
-            recordings.save(version, Recording(recording.product, known | recording.transcripts))
+        _record(live, bool(options.only))
 
     others = {version: live.get(version) or recordings.load(version) for version in VERSIONS}
     with contextlib.ExitStack() as stack:
@@ -59,7 +58,7 @@ def main(words: Sequence[str] | None = None) -> int:
             target = _target(options.url, 0.0)
         else:
             broker = stack.enter_context(BrokerProcess(options.command))
-            target = Target("127.0.0.1", broker.port)
+            target = _target(broker.url, 0.0)
 
         own = _play(target, recordings.OWN, chosen, False)
 
@@ -116,7 +115,7 @@ def _list(chosen: Sequence[Scenario]) -> None:
 
 def _target(url: str, quiet_s: float) -> Target:
     parts = urlsplit(url)
-    return Target(parts.hostname or "127.0.0.1", parts.port or 5672, quiet_s)
+    return Target(SocketNetwork(parts.hostname or "127.0.0.1", parts.port or 5672), quiet_s)
 
 
 def _live_targets(urls: Sequence[str]) -> list[tuple[str, Target]]:
@@ -147,7 +146,7 @@ def _play(target: Target, label: str, chosen: Sequence[Scenario], is_checked: bo
     """Play all against a broker; when checked, twice: what is not the same again is no record."""
     rounds = []
     for _ in range(2 if is_checked else 1):
-        runs = Runs(target, chosen)
+        runs = Runs(target, chosen, is_waiting=target.quiet_s > 0)
         rounds.append({scenario.name: runs.transcript(scenario) for scenario in chosen})
         runs.close()
 
@@ -157,6 +156,16 @@ def _play(target: Target, label: str, chosen: Sequence[Scenario], is_checked: bo
             _show({"once": rounds[0][name], "again": rounds[-1][name]})
 
     return Recording(_product_version(target), rounds[-1])
+
+
+def _record(live: dict[str, Recording], is_partial: bool) -> None:
+    # Read all before writing any: the old version's recording rests on that of the new one.
+    known = {version: recordings.load(version).transcripts if is_partial else {}
+             for version in live}  # fmt: skip
+    for version in VERSIONS:
+        if version in live:
+            merged = known[version] | live[version].transcripts
+            recordings.save(version, Recording(live[version].product, merged))
 
 
 def _record_own(own: Recording, is_partial: bool) -> None:
@@ -181,7 +190,7 @@ def _report(
         shown = {"leveret": own[name]}
         shown |= {f"RabbitMQ {version}": recording.transcripts[name] for version, recording
                   in others.items() if name in recording.transcripts}  # fmt: skip
-        reference = others[DEFAULT_VERSION].transcripts.get(name)
+        reference = others[recordings.NEW].transcripts.get(name)
         if own[name] == reference:
             continue
 
@@ -194,7 +203,7 @@ def _report(
 
     same = len(chosen) - explained - unexplained
     _say(
-        f"\n{len(chosen)} scenarios: {same} as RabbitMQ {DEFAULT_VERSION}, "
+        f"\n{len(chosen)} scenarios: {same} as RabbitMQ {recordings.NEW}, "
         f"{explained} differ with a reason, {unexplained} without"
     )
     return int(unexplained > 0)

@@ -8,24 +8,28 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-__all__ = ["ACCEPTED", "DEFAULT_VERSION", "Difference"]
+from interop.compare.recordings import OLD, OWN
 
-DEFAULT_VERSION: Final = "4.3"
-"""The version whose answers are the broker's own, unless the table says otherwise."""
+__all__ = ["ACCEPTED", "Difference"]
 
-OLD: Final = "3.10"
-OWN: Final = "leveret"
+VERSION: Final = "version"
+"""RabbitMQ's versions differ, and the older one is followed."""
+
+DELIBERATE: Final = "deliberate"
+"""A sane answer in place of what only shows RabbitMQ's insides."""
+
+DEFECT: Final = "defect"
+"""To be mended."""
 
 
 class Difference(NamedTuple):
     """How a scenario goes here, and why."""
 
     like: str
-    """The recording it goes like: another version's, or the broker's own."""
+    """The recording it goes like: the older version's, or the broker's own."""
 
     kind: str
-    """``version``: RabbitMQ's versions differ and the older is followed. ``deliberate``: a sane
-    answer in place of an accident. ``defect``: to be mended."""
+    """VERSION, DELIBERATE or DEFECT."""
 
     field: str
     """What differs."""
@@ -33,4 +37,213 @@ class Difference(NamedTuple):
     reason: str
 
 
-ACCEPTED: Final[dict[str, Difference]] = {}
+GLOBAL_QOS: Final = Difference(
+    OLD,
+    VERSION,
+    "deliveries",
+    "basic.qos with global=true limits the whole channel, as in 3.10 to 4.2; 4.3 takes it for "
+    "global=false (rule QS-03)",
+)
+
+HEADER_REPLY: Final = Difference(
+    OLD,
+    VERSION,
+    "the header that answers a wrong one",
+    "AMQP 0-9-1 is what is spoken here; 4.x names AMQP 1.0 (rule C-05)",
+)
+
+SERVER_PROPERTIES: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "server-properties",
+    "they have the broker's own version besides, under leveret_version (rule C-12)",
+)
+
+REDELIVERED: Final = Difference(
+    OWN,
+    VERSION,
+    "redelivered",
+    "a dead-lettered message comes with redelivered=false whatever it went through before, as in "
+    "3.10; 4.3 says true after basic.reject, though not after basic.nack (rule DL-05)",
+)
+
+ONE_LINE: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "reply_text",
+    "Erlang terms stay on one line, however long (rule T-15)",
+)
+
+CLOSE_INSTEAD_OF_DROP: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "connection.close",
+    "the client is told what was wrong; RabbitMQ's process crashes and the socket closes without "
+    "a word (rules F-07, F-08)",
+)
+
+FRAMES_AS_THEY_CAME: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "size of body frames",
+    "body frames go out as they came in where they fit the receiver's frame size; RabbitMQ puts "
+    "them together and splits them again (rule F-03)",
+)
+
+UNKNOWN_TYPE: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "reply_text",
+    "every word that is no exchange type is unknown; RabbitMQ says invalid of those that happen to "
+    "be atoms of its own (rule E-20)",
+)
+
+HEADER_BYTES_STAY: Final = Difference(
+    OLD,
+    VERSION,
+    "headers",
+    "properties are delivered byte by byte as they were published, as in 3.10; 4.x decodes and "
+    "encodes them anew (rules F-20, F-21, F-18)",
+)
+
+CUT_BY_BYTES: Final = Difference(
+    OLD,
+    VERSION,
+    "reply_text",
+    "long texts are cut by bytes, as in 3.10; 4.3 counts characters, and fails where these are too "
+    "many bytes (rule T-03)",
+)
+
+ACCEPTED: Final[dict[str, Difference]] = {
+    "C/header-0-8": HEADER_REPLY._replace(
+        like=OWN,
+        reason="AMQP 0-8 is refused as in 4.3, with the header of 0-9-1 (rules C-02, C-05)",
+    ),
+    "C/header-0-9": SERVER_PROPERTIES,
+    "C/header-0-9-1": SERVER_PROPERTIES,
+    "C/header-100-3": HEADER_REPLY,
+    "C/header-http": HEADER_REPLY,
+    "C/header-no-amqp": HEADER_REPLY,
+    "C/header-tls": HEADER_REPLY,
+    "C/header-unknown": HEADER_REPLY,
+    "C/handshake": SERVER_PROPERTIES,
+    "C/nothing-before-the-header": SERVER_PROPERTIES,
+    "C/opening-close": Difference(
+        OWN,
+        DELIBERATE,
+        "connection.close-ok",
+        "a client may think better of it before connection.open: it is answered close-ok, not 504",
+    ),
+    "CO/cancel-ok-of-a-client": Difference(
+        OLD,
+        VERSION,
+        "reply_code",
+        "503 unimplemented method as for other methods of the server; 4.3 crashes (rule CO-13)",
+    ),
+    "DL/expired-by-the-message": Difference(
+        OWN,
+        VERSION,
+        "original-expiration",
+        "the expiration stays the text that was published, as in 3.10; 4.3 writes the number anew "
+        "(rule P-34)",
+    ),
+    "DL/missing-exchange": REDELIVERED,
+    "DL/published-history": REDELIVERED,
+    "DL/rejected": REDELIVERED,
+    "DL/rejected-by-basic-reject": REDELIVERED,
+    "DL/unroutable": REDELIVERED,
+    "DL/user-id-is-kept": REDELIVERED,
+    "DR/tag-in-use": Difference(
+        OWN,
+        DELIBERATE,
+        "reply_code",
+        "a tag in use is reported first, for a reply consumer as for any other (rule CO-01)",
+    ),
+    "E/empty-type": UNKNOWN_TYPE,
+    "E/headers-match-argument-given-twice-all": Difference(
+        OWN,
+        DELIBERATE,
+        "NO_ROUTE",
+        "an argument given twice counts once, the first time; in RabbitMQ such a binding matches "
+        "nothing (rule E-93)",
+    ),
+    "E/headers-match-argument-given-twice-any": Difference(
+        OLD,
+        VERSION,
+        "NO_ROUTE",
+        "an argument given twice counts once, as in 3.10; in 4.3 either may match (rule E-93)",
+    ),
+    "E/headers-match-header-given-twice": Difference(
+        OLD,
+        VERSION,
+        "NO_ROUTE",
+        "of a header given twice the first counts, as in 3.10; in 4.3 the last (rule E-93)",
+    ),
+    "E/headers-match-numbers-by-value": Difference(
+        OWN,
+        VERSION,
+        "NO_ROUTE",
+        "a timestamp equals the integer of its seconds, as in 3.10; 4.3 compares milliseconds with "
+        "seconds (rule E-96)",
+    ),
+    "E/known-word-that-is-no-type": UNKNOWN_TYPE,
+    "E/topic-binding-with-many-wildcards": Difference(
+        OLD,
+        VERSION,
+        "reply_code",
+        "any number of # wildcards, as before 4.3.5 (rule E-85)",
+    ),
+    "F/arguments-cut-key-in-a-table": CLOSE_INSTEAD_OF_DROP,
+    "F/arguments-cut-on-channel-zero": Difference(
+        OWN,
+        DELIBERATE,
+        "reply_code",
+        "501 with the bytes, as on other channels; RabbitMQ crashes with 541 (rule F-08)",
+    ),
+    "F/arguments-cut-value-in-a-table": CLOSE_INSTEAD_OF_DROP,
+    "F/arguments-unknown-letter-in-a-table": CLOSE_INSTEAD_OF_DROP,
+    "F/body-in-pieces": FRAMES_AS_THEY_CAME,
+    "F/frames-of-channels-interleaved": FRAMES_AS_THEY_CAME,
+    "F/properties-flag-bit-0-without-more": HEADER_BYTES_STAY,
+    "F/properties-flag-bit-1": HEADER_BYTES_STAY,
+    "F/unknown-class": CLOSE_INSTEAD_OF_DROP,
+    "F/unknown-method": CLOSE_INSTEAD_OF_DROP,
+    "F/wrong-end-octet-longer": ONE_LINE,
+    "P/all-kinds-of-headers": HEADER_BYTES_STAY,
+    "P/duplicate-header": HEADER_BYTES_STAY,
+    "P/expiration": Difference(
+        OWN,
+        VERSION,
+        "expiration",
+        "the expiration stays the text that was published, as in 3.10 (rule P-34); an error text "
+        "stays on one line (rule T-15)",
+    ),
+    "Q/arguments-first-error-decides": Difference(
+        OLD,
+        VERSION,
+        "reply_text",
+        "of several arguments of another queue type the client's first is reported, as in 3.10; "
+        "in 4.3 the first by name (rule Q-26)",
+    ),
+    "Q/text-cut-with-a-long-name-of-two-byte-characters": CUT_BY_BYTES,
+    "Q/values-of-x-queue-version": Difference(
+        OLD,
+        VERSION,
+        "reply_code",
+        "x-queue-version 1 is accepted, as up to 4.2 (rule Q-25)",
+    ),
+    "QS/global-prefetch": GLOBAL_QOS,
+    "QS/global-prefetch-and-per-consumer": GLOBAL_QOS,
+    "QS/global-prefetch-counts-retroactively": GLOBAL_QOS,
+    "QS/global-prefetch-holds-no-ack-back": GLOBAL_QOS,
+    "QS/global-prefetch-is-lifted": GLOBAL_QOS,
+    "QS/two-consumers-share-by-prefetch": Difference(
+        OWN,
+        DELIBERATE,
+        "consumer_tag",
+        "an ack of several frees all their consumers before anything is delivered, so they take "
+        "turns; in RabbitMQ the first to be freed gets all (rule QS-10)",
+    ),
+    "T/long-text-two-byte-characters": CUT_BY_BYTES,
+    "TX/queue-deleted-after-the-publish": ONE_LINE,
+}

@@ -6,10 +6,7 @@ says that all before it has been answered. Only that nothing comes has to be wai
 
 from __future__ import annotations
 
-import contextlib
-import socket
 import struct
-import time
 from typing import TYPE_CHECKING, Final
 
 from interop.compare.fields import Reader, encode_properties
@@ -59,17 +56,21 @@ class Link:
         self.frame_max = FRAME_MAX
         self.channels: dict[int, Channel] = {}
         self.inbox: list[Method] = []
-        self.socket = socket.create_connection(session.target.address, timeout=10)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.wire = session.target.network.connect()
         self._buffer = b""
+        self._unsent = b""
 
     # -- bytes and frames out
 
     def send_bytes(self, data: bytes) -> None:
-        """Write bytes; whether the broker still listens is its own affair."""
-        if self.is_open:
-            with contextlib.suppress(OSError):
-                self.socket.sendall(data)
+        """Write bytes, with the next wait at the latest."""
+        self._unsent += data
+
+    def flush(self) -> None:
+        """Hand what is written to the socket; whether the broker listens is its own affair."""
+        unsent, self._unsent = self._unsent, b""
+        if unsent and self.is_open:
+            self.wire.send(unsent)
 
     def send_frame(self, kind: int, channel: int, payload: bytes, end: bytes = FRAME_END) -> None:
         """Write one frame."""
@@ -152,12 +153,12 @@ class Link:
 
     def await_end(self, patience_s: float = 6.0) -> None:
         """Wait until the broker closes the socket, and write down how long that took."""
-        started = time.monotonic()
+        started = self.session.target.network.now()
         if not self.session.pump(lambda: not self.is_open, patience_s):
             self.record(0, f"(socket still open after {patience_s:.0f} s)")
             return
 
-        self.record(0, _about(time.monotonic() - started))
+        self.record(0, _about(self.session.target.network.now() - started))
 
     def await_socket_end(self) -> None:
         """Wait until the broker closes the socket; that it does is written down by itself."""
@@ -183,16 +184,9 @@ class Link:
 
     # -- in
 
-    def fileno(self) -> int:
-        return self.socket.fileno()
-
     def receive(self) -> None:
         """Read what there is."""
-        try:
-            data = self.socket.recv(1 << 20)
-        except OSError:
-            data = b""
-
+        data = self.wire.receive()
         if not data:
             self.end()
             if self._buffer:
@@ -217,8 +211,9 @@ class Link:
 
     def end(self) -> None:
         """Close the socket from this side."""
+        self.flush()
         self.is_open = False
-        self.socket.close()
+        self.wire.close()
 
     def _take_frame(self, kind: int, number: int, payload: bytes) -> None:
         if kind == HEARTBEAT:

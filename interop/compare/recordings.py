@@ -6,12 +6,18 @@ import json
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["FOLDER", "OWN", "Recording", "load", "save"]
+__all__ = ["FOLDER", "NEW", "OLD", "OWN", "Recording", "load", "save"]
 
 FOLDER: Final = Path(__file__).with_name("recorded")
 
+NEW: Final = "4.3"
+"""The version of RabbitMQ that is recorded in full."""
+
+OLD: Final = "3.10"
+"""The older version: recorded where it differs from the new one."""
+
 OWN: Final = "leveret"
-"""The recording of this broker: only of scenarios in which it goes like no version of RabbitMQ."""
+"""This broker: only the scenarios in which it goes like neither version."""
 
 
 class Recording(NamedTuple):
@@ -28,14 +34,23 @@ def load(label: str) -> Recording:
         return Recording(label, {})
 
     stored = json.loads(path.read_text(encoding="utf-8"))
-    return Recording(stored["product"], stored["transcripts"])
+    transcripts: dict[str, list[str]] = stored["transcripts"]
+    if label == OLD:
+        transcripts = load(NEW).transcripts | transcripts
+
+    return Recording(stored["product"], transcripts)
 
 
 def save(label: str, recording: Recording) -> None:
-    """Write a recording, sorted, so that a change shows as the lines it changes."""
+    """Write a recording, sorted, so that a change shows as the lines it changes.
+
+    The old version's needs that of the new one to be there.
+    """
+    known = load(NEW).transcripts if label == OLD else {}
     lines = [
         f"{json.dumps(name)}: {json.dumps(lines)}"
         for name, lines in sorted(recording.transcripts.items())
+        if known.get(name) != lines
     ]
     text = f'{{"product": {json.dumps(recording.product)}, "transcripts": {{\n'
     text += ",\n".join(lines) + "\n}}\n"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import select
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from interop.compare.client import FRAME_MAX, Channel, Link
@@ -15,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from interop.compare.catalogue import Scenario
+    from interop.compare.network import Network
 
 __all__ = ["Session", "Target", "run_scenario"]
 
@@ -22,17 +21,12 @@ __all__ = ["Session", "Target", "run_scenario"]
 class Target(NamedTuple):
     """A broker, and how patient one has to be with it."""
 
-    host: str
-    port: int
+    network: Network
     quiet_s: float = 0.0
     """How long nothing has to come before nothing comes. 0 where a round trip says it all."""
 
     patience_s: float = 5.0
     """How long what has to come may take."""
-
-    @property
-    def address(self) -> tuple[str, int]:
-        return self.host, self.port
 
 
 class Session:
@@ -42,7 +36,7 @@ class Session:
         self.target = target
         # Of constant length: long texts are cut and broken by length (rules T-03, T-15).
         self._run_name = f"cmp{secrets.token_hex(4)}"
-        self.transcript = Transcript(self._run_name)
+        self.transcript = Transcript(self._run_name, target.network.wall)
         self.links: list[Link] = []
         self._names: list[str] = []
 
@@ -134,16 +128,20 @@ class Session:
     def pump(self, is_done: Callable[[], bool], patience_s: float | None = None) -> bool:
         """Read what comes on any link until something holds; False when time is up."""
         limit = self.target.patience_s if patience_s is None else patience_s
-        deadline = time.monotonic() + limit
+        network = self.target.network
+        deadline = network.now() + limit
         while not is_done():
-            left = deadline - time.monotonic()
+            left = deadline - network.now()
             if left <= 0:
                 return False
 
             alive = [link for link in self.links if link.is_open]
-            readable, _, _ = select.select(alive, [], [], left)
-            for link in readable:
-                if link.is_open:
+            for link in alive:
+                link.flush()
+
+            ready = network.ready([link.wire for link in alive], left)
+            for link in alive:
+                if link.wire in ready and link.is_open:
                     link.receive()
 
         return True
@@ -188,9 +186,11 @@ class Session:
     def _delete_names(self) -> None:
         link = self.connect()
         link.is_recording = False
-        for name in self._names:
-            link.channel().call("queue.delete", queue=name)
-            link.channel().call("exchange.delete", exchange=name)
+        # Each on a channel of its own: a refusal closes that one alone.
+        for number, name in enumerate(self._names, start=1):
+            link.send("channel.open", number)
+            link.send("queue.delete", number, queue=name, nowait=True)
+            link.send("exchange.delete", number, exchange=name, nowait=True)
 
         link.call("connection.close", reply_code=200)
         link.end()

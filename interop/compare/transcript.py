@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
-import time
 from typing import TYPE_CHECKING, Final
 
 from interop.compare.fields import Typed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from interop.compare.methods import Method
 
 __all__ = ["Transcript", "show_content", "show_method"]
 
 MADE_UP: Final = re.compile(r"amq\.(?:gen|ctag)-[A-Za-z0-9_-]{22}|amq\.rabbitmq\.reply-to\.[^' ]+")
+TIME: Final = re.compile(r"\b(T:|timestamp=)(\d{9,11})\b")
 SHOWN_BODY_BYTES: Final = 40
 NOW_WITHIN_S: Final = 3600
 PRODUCT_KEYS: Final = {
@@ -28,11 +30,13 @@ class Transcript:
 
     Args:
         run_name: the part of all names that is of this run only.
+        wall: the time of the broker, in seconds since 1970.
 
     """
 
-    def __init__(self, run_name: str) -> None:
+    def __init__(self, run_name: str, wall: Callable[[], float]) -> None:
         self._run_name = run_name
+        self._wall = wall
         self._made_up: dict[str, str] = {}
         self._lines: dict[tuple[str, int], list[str]] = {}
 
@@ -54,7 +58,13 @@ class Transcript:
         ]
 
     def _normal(self, line: str) -> str:
-        return MADE_UP.sub(self._numbered, line.replace(self._run_name, "RUN"))
+        line = TIME.sub(self._relative, line.replace(self._run_name, "RUN"))
+        return MADE_UP.sub(self._numbered, line)
+
+    def _relative(self, match: re.Match[str]) -> str:
+        """Replace the time of the run by a word; other times are data."""
+        is_now = abs(int(match.group(2)) - self._wall()) < NOW_WITHIN_S
+        return f"{match.group(1)}now" if is_now else match.group()
 
     def _numbered(self, match: re.Match[str]) -> str:
         """Replace what the broker made up by its kind and a number, the same for the same name."""
@@ -84,7 +94,7 @@ def _without_product(properties: object) -> object:
 
 def show_content(properties: dict[str, object], body: bytes, frame_sizes: list[int]) -> str:
     """Write a content in one line; frame sizes only where there is more than one."""
-    words = [f"{name}={_show(value, is_time=name == 'timestamp')}" for name, value in
+    words = [f"{name}={_show(value)}" for name, value in
              properties.items()]  # fmt: skip
     if len(body) <= SHOWN_BODY_BYTES:
         words.append(f"body={body!r}")
@@ -98,12 +108,12 @@ def show_content(properties: dict[str, object], body: bytes, frame_sizes: list[i
     return " ".join(words)
 
 
-def _show(value: object, *, is_time: bool = False) -> str:
+def _show(value: object) -> str:
     if isinstance(value, Typed):
         if value.kind in {"F", "A"}:
             return value.kind + _show(value.value)
 
-        return f"{value.kind}:{_show(value.value, is_time=value.kind == 'T')}"
+        return f"{value.kind}:{_show(value.value)}"
 
     if isinstance(value, list):
         if value and isinstance(value[0], tuple) and not isinstance(value[0], Typed):
@@ -112,8 +122,5 @@ def _show(value: object, *, is_time: bool = False) -> str:
             return "{" + ", ".join(f"{key}={_show(field)}" for key, field in ordered) + "}"
 
         return "[" + ", ".join(_show(item) for item in value) + "]"
-
-    if is_time and isinstance(value, int) and abs(value - time.time()) < NOW_WITHIN_S:
-        return "now"
 
     return repr(value)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from interop.compare.catalogue import scenario
 from interop.compare.fields import Typed
-from interop.compare.scenarios.steps import drain, fill, filled
+from interop.compare.scenarios.steps import drain, fill, filled, letters
 
 if TYPE_CHECKING:
     from interop.compare.session import Session
@@ -15,15 +15,6 @@ __all__: list[str] = []
 
 SOON_MS: Final = 60
 TIME_FOR_IT_MS: Final = 300
-
-
-def letters(session: Session, key: str | None = None, **more: object) -> tuple[str, str]:
-    """A queue whose dead letters go to another one, by the default exchange or with no key."""
-    target = session.queue("target")
-    arguments: dict[str, object] = {name.replace("_", "-"): value for name, value in more.items()}
-    arguments["x-dead-letter-exchange"] = ""
-    arguments["x-dead-letter-routing-key"] = target if key is None else key
-    return session.queue(arguments=arguments), target
 
 
 @scenario("DL/rejected", "DL-02, DL-04, DL-06..DL-08, A-06")

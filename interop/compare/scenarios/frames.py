@@ -255,5 +255,6 @@ def byte_by_byte(session: Session) -> None:
     frames += struct.pack(">BHI", BODY, 1, 2) + b"ok\xce"
     for byte in frames:
         link.send_bytes(bytes([byte]))
+        link.flush()
 
     channel.expect("basic.return")

@@ -130,8 +130,8 @@ def order_of_checks(session: Session) -> None:
         channel.sync()
 
 
-@scenario("P/message-larger-than-allowed", "P-02")
-def too_large(session: Session) -> None:
+@scenario("P/body-of-a-megabyte", "P-02, F-03")
+def megabyte(session: Session) -> None:
     channel = session.channel()
     channel.publish("", "nowhere", bytes(1 << 20), mandatory=True)
     channel.sync()
@@ -185,8 +185,9 @@ def cc_and_bcc(session: Session) -> None:
 def not_utf_8(session: Session) -> None:
     channel = session.channel()
     queue = session.queue()
-    session.bind(queue, "amq.fanout")
-    channel.publish("amq.fanout", b"\xff\xe9")
+    exchange = session.exchange("fanout")
+    session.bind(queue, exchange)
+    channel.publish(exchange, b"\xff\xe9")
     channel.call("basic.get", queue=queue, no_ack=True)
 
 

@@ -380,18 +380,18 @@ def transient(session: Session) -> None:
 @scenario("Q/expires", "Q-70, Q-72", is_slow=True)
 def expires(session: Session) -> None:
     link = session.connect()
-    arguments = {"x-expires": 400}
+    arguments = {"x-expires": 1500}
     queues = [session.queue(f"q{number}", arguments=arguments) for number in range(4)]
     consuming = link.channel()
     consuming.call("basic.consume", queue=queues[1], consumer_tag="c")
-    session.pause(250)
+    session.pause(900)
     link.channel().call("basic.get", queue=queues[2])
     link.channel().call("queue.declare", queue=queues[3], passive=True)
-    session.pause(250)
+    session.pause(900)
     for queue in queues:
         link.channel().call("queue.declare", queue=queue, passive=True)
 
     consuming.call("basic.cancel", consumer_tag="c")
-    session.pause(700)
+    session.pause(2600)
     for queue in queues:
         link.channel().call("queue.declare", queue=queue, passive=True)

@@ -225,3 +225,38 @@ def requeue_other(session: Session) -> None:
     one.call("basic.cancel", consumer_tag="c")
     one.send("basic.reject", delivery_tag=1, requeue=True)
     two.expect("basic.deliver")
+
+
+@scenario("A/unacked-messages-of-two-channels", "A-04, A-10")
+def two_channels(session: Session) -> None:
+    queue = filled(session, 2)
+    one, two = session.channel(), session.channel()
+    one.call("basic.get", queue=queue)
+    two.call("basic.get", queue=queue)
+    two.call("basic.recover", requeue=True)
+    session.quiet("only those of one channel are back")
+    drain(session, queue, 1)
+
+
+@scenario("A/nack-of-all-without-requeue", "A-02, A-06")
+def nack_all(session: Session) -> None:
+    queue, channel = got(session, 2)
+    channel.send("basic.nack", delivery_tag=0, multiple=True)
+    channel.sync()
+    channel.call("basic.recover", requeue=True)
+    drain(session, queue, 0)
+
+
+@scenario("A/requeued-twice", "A-05, CO-15")
+def requeued_twice(session: Session) -> None:
+    queue = filled(session, 3)
+    for _ in range(2):
+        channel = session.channel()
+        for _ in range(2):
+            channel.call("basic.get", queue=queue)
+
+        channel.send("basic.nack", delivery_tag=2, multiple=True, requeue=True)
+        channel.sync()
+        session.quiet("requeued")
+
+    drain(session, queue, 3)

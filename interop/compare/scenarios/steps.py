@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from interop.compare.client import Channel
     from interop.compare.session import Session
 
-__all__ = ["drain", "fill", "filled"]
+__all__ = ["drain", "fill", "filled", "letters"]
 
 
 def fill(session: Session, queue: str, *bodies: str) -> Channel:
@@ -35,3 +35,12 @@ def drain(session: Session, queue: str, count: int) -> None:
     channel = session.channel()
     for _ in range(count + 1):
         channel.call("basic.get", queue=queue, no_ack=True)
+
+
+def letters(session: Session, key: str | None = None, **more: object) -> tuple[str, str]:
+    """A queue whose dead letters go to another one, by the default exchange; returns both names."""
+    target = session.queue("target")
+    arguments: dict[str, object] = {name.replace("_", "-"): value for name, value in more.items()}
+    arguments["x-dead-letter-exchange"] = ""
+    arguments["x-dead-letter-routing-key"] = target if key is None else key
+    return session.queue(arguments=arguments), target
