@@ -65,6 +65,7 @@ def build_node(config: Config, clock: Clock, log: Log) -> Node:
         node_name=config.node.name,
         product=config.compatibility.product,
         topic_hash_words_max=config.compatibility.topic_hash_words_max,
+        has_event_exchange=config.compatibility.event_exchange,
         channel_max=limits.channel_max,
         frame_max=limits.frame_max_bytes,
         heartbeat_s=config.heartbeat_s,

@@ -28,6 +28,7 @@ from broker.config.schema import (
 )
 from broker.config.shapes import (
     JSON,
+    Boolean,
     Choice,
     Integer,
     Name,
@@ -252,6 +253,13 @@ TOPIC_HASH_WORDS_MAX: Final = Key(
     "How many # one binding key of a topic exchange may have: 2 in RabbitMQ 4.3.5; 0 for no limit.",
     written="0",
 )
+EVENT_EXCHANGE: Final = Key(
+    "event_exchange",
+    Boolean(),
+    _D.compatibility.event_exchange,
+    "Whether the virtual host / has the exchange amq.rabbitmq.event, for events of the broker.",
+    written="false",
+)
 MEMORY_LIMIT: Final = Key(
     "limit",
     _MemoryLimit(),
@@ -367,8 +375,8 @@ COMPATIBILITY: Final = Key(
     "compatibility",
     Record(
         "compatibility",
-        (PRODUCT, TOPIC_HASH_WORDS_MAX),
-        lambda v: CompatibilityConfig(v[PRODUCT], v[TOPIC_HASH_WORDS_MAX]),
+        (PRODUCT, TOPIC_HASH_WORDS_MAX, EVENT_EXCHANGE),
+        lambda v: CompatibilityConfig(v[PRODUCT], v[TOPIC_HASH_WORDS_MAX], v[EVENT_EXCHANGE]),
     ),
     _D.compatibility,
     "For programs that look closely.",

@@ -211,6 +211,9 @@ class CompatibilityConfig(NamedTuple):
     topic_hash_words_max: int = 0
     """``#`` that one binding key of a topic exchange may have; 0 is no limit (rule E-85)."""
 
+    event_exchange: bool = False
+    """Whether there is amq.rabbitmq.event in the virtual host / (rule E-134)."""
+
 
 class MemoryAlarmConfig(NamedTuple):
     """Exactly one of the two is set, or neither: no alarm."""

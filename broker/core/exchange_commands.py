@@ -161,13 +161,20 @@ def _remove_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
         vhost.forget_exchange(one)
         removed = one.drop_all_bindings()
         removed += remove_incoming_bindings(one)
+        _tell_deleted(vhost, removed)
         doomed += exhausted_sources([binding for binding in removed if binding.source is not one])
 
 
 def drop_bindings_to(vhost: VirtualHost, destination: Destination) -> None:
     """A destination is gone: so are its bindings, and exchanges with them (rules B-08, E-50)."""
     removed = remove_incoming_bindings(destination)
+    _tell_deleted(vhost, removed)
     _remove_exhausted(vhost, removed)
+
+
+def _tell_deleted(vhost: VirtualHost, removed: list[Binding]) -> None:
+    if vhost.events is not None:
+        vhost.events.bindings_deleted(vhost, removed)
 
 
 def _remove_exhausted(vhost: VirtualHost, removed: list[Binding]) -> None:
@@ -200,6 +207,9 @@ def bind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
     binding = source.add_binding(destination, request.routing_key, request.arguments)
     if binding is not None:
         vhost.topology_changed()
+        if vhost.events is not None:
+            vhost.events.binding_created(vhost, binding)
+
         source.bound(binding)
 
 
@@ -226,6 +236,7 @@ def unbind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
 
     source.drop_binding(binding)
     vhost.topology_changed()
+    _tell_deleted(vhost, [binding])
     _remove_exhausted(vhost, [binding])
 
 

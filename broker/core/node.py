@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Final
 from broker.core.actor import Actor
 from broker.core.confirms import ConfirmSet
 from broker.core.deadlines import Deadlines
+from broker.core.events import EVENT_EXCHANGE, Events
+from broker.core.exchange.base import ExchangeSettings
+from broker.core.exchange.registry import create_exchange
 from broker.core.output import OutputSet
 from broker.core.tracing import Tracer
 from broker.core.vhost import Log, VirtualHost
@@ -32,6 +35,9 @@ __all__ = ["ConnectionHandle", "Node"]
 
 ALARM_REASONS: Final = {"memory": "low on memory", "disk": "low on disk"}
 """What connection.blocked says of each alarm (rule MA-03)."""
+
+EVENTS_VHOST: Final = "/"
+"""The virtual host that has the exchange for events (rule E-02)."""
 
 SHUTDOWN_TEXT: Final = "broker forced connection closure with reason 'shutdown'"
 
@@ -74,6 +80,7 @@ class Node:
         "connection_counts",
         "connections",
         "deadlines",
+        "events",
         "log",
         "mechanisms",
         "outputs",
@@ -105,6 +112,7 @@ class Node:
         self.outputs = OutputSet()
         self.confirms = ConfirmSet()
         self.vhosts: dict[str, VirtualHost] = {}
+        self.events: Events | None = None
         self.connections: dict[ConnectionHandle, None] = {}
         # Open connections and channels by user name, for the users' limits (rules C-55, CH-05).
         self.connection_counts: dict[str, int] = {}
@@ -165,8 +173,21 @@ class Node:
                 topic_hash_words_max=self.settings.topic_hash_words_max,
             )
             self.vhosts[name] = vhost
+            if self.settings.has_event_exchange and name == EVENTS_VHOST:
+                self._begin_events(vhost)
+
+            vhost.events = self.events
+            if self.events is not None:
+                self.events.tell("vhost.created", name=name)
 
         return vhost
+
+    def _begin_events(self, home: VirtualHost) -> None:
+        settings = ExchangeSettings(EVENT_EXCHANGE, "topic", True, False, True, {})
+        home.add_exchange(create_exchange(settings))
+        self.events = Events(home)
+        for vhost in self.vhosts.values():
+            vhost.events = self.events
 
     def delete_vhost(self, name: str) -> bool:
         """Delete a virtual host with all it holds; its connections are closed (rule PM-31)."""
@@ -185,7 +206,17 @@ class Node:
         for exchange in vhost.exchanges.values():
             exchange.detach()
 
+        if self.events is not None:
+            self.events.tell("vhost.deleted", name=name)
+            if name == EVENTS_VHOST:
+                self._end_events()
+
         return True
+
+    def _end_events(self) -> None:
+        self.events = None
+        for vhost in self.vhosts.values():
+            vhost.events = None
 
     def delete_user(self, name: str) -> bool:
         """Delete a user; their connections are closed (rule PM-31)."""
@@ -194,6 +225,9 @@ class Node:
             return False
 
         self.users.delete_user(name)
+        if self.events is not None:
+            self.events.tell("user.deleted", name=name)
+
         for connection in list(self.connections):
             if connection.belongs_to(user, None):
                 connection.force_close(f"user '{name}' is deleted")
@@ -235,7 +269,11 @@ class Node:
         else:
             del self.alarms[name]
 
-        self.log("warning", "alarm.set" if is_on else "alarm.cleared", {"alarm": name})
+        key = "alarm.set" if is_on else "alarm.cleared"
+        self.log("warning", key, {"alarm": name})
+        if self.events is not None:
+            self.events.tell(key, name=name)
+
         for connection in list(self.connections):
             connection.alarms_changed()
 

@@ -29,6 +29,7 @@ class NodeSettings(NamedTuple):
         connections_max: connections of the node; None is no limit (rule C-56).
         consumers_per_channel_max: rule CO-04.
         topic_hash_words_max: ``#`` in one binding key of a topic exchange; 0 is no limit (E-85).
+        has_event_exchange: whether there is amq.rabbitmq.event in the virtual host ``/`` (E-134).
         handshake_timeout_ms: from accept until the virtual host is open (rule C-07).
 
     """
@@ -42,4 +43,5 @@ class NodeSettings(NamedTuple):
     connections_max: int | None = None
     consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
     topic_hash_words_max: int = 0
+    has_event_exchange: bool = False
     handshake_timeout_ms: int = 10_000

@@ -6,17 +6,15 @@ to the exchange ``amq.rabbitmq.trace``. What concerns that exchange itself is no
 **Off, it costs nothing.** Publishing and delivering remember what they found out, and only where
 they have nothing remembered do they ask for a tracer; a traced virtual host has them remember
 nothing (:meth:`~broker.core.vhost.VirtualHost.trace`).
-
-Copies are routed from a list, a moment after what they tell of: a trace that reaches a consumer
-must not come in between the pieces of another delivery.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.forwarding import forward, keys_of
+from broker.core.forwarding import keys_of
 from broker.core.message import Address, Message, content_with_properties
+from broker.core.outbox import Outbox, short_key
 from broker.wire.properties import set_headers
 from broker.wire.tables import Arguments, Field
 
@@ -30,7 +28,6 @@ __all__ = ["TRACE_EXCHANGE", "Tracer"]
 
 TRACE_EXCHANGE: Final = "amq.rabbitmq.trace"
 NO_PROPERTIES: Final = b"\x00\x00"
-KEY_BYTES_MAX: Final = 255
 INT_MAX: Final = (1 << 31) - 1
 
 
@@ -43,13 +40,12 @@ class Tracer:
 
     """
 
-    __slots__ = ("_is_scheduled", "_node_name", "_pending", "_vhost")
+    __slots__ = ("_node_name", "_outbox", "_vhost")
 
     def __init__(self, vhost: VirtualHost, node_name: str) -> None:
         self._vhost = vhost
         self._node_name = node_name
-        self._pending: list[Message] = []
-        self._is_scheduled = False
+        self._outbox = Outbox(vhost, TRACE_EXCHANGE)
 
     def published(self, message: Message, queues: list[Queue], deliveries: Deliveries) -> None:
         """Tell of a publish that was routed, whether it reached anything or not."""
@@ -63,17 +59,14 @@ class Tracer:
         self._tell(f"deliver.{queue_name}", message, deliveries, more)
 
     def _tell(self, key: str, message: Message, deliveries: Deliveries, more: Arguments) -> None:
-        if message.address.exchange == TRACE_EXCHANGE:
+        if message.address.exchange == TRACE_EXCHANGE or not self._outbox.is_heard():
             return
 
         headers = self._headers(message, deliveries)
         headers.update(more)
         content = content_with_properties(message.content, set_headers(NO_PROPERTIES, headers))
-        address = Address(TRACE_EXCHANGE, _cut(key))
-        self._pending.append(Message(address, content, message.body_size, False, -1))
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            self._vhost.deadlines.schedule(self._vhost.deadlines.now_ms, self._route_pending)
+        address = Address(TRACE_EXCHANGE, short_key(key))
+        self._outbox.post(Message(address, content, message.body_size, False, -1))
 
     def _headers(self, message: Message, deliveries: Deliveries) -> Arguments:
         actor = deliveries.actor
@@ -89,21 +82,6 @@ class Tracer:
             "channel": Field("I", int(deliveries.channel_id)),
             "user": Field("S", user.name if user is not None else ""),
         }
-
-    def _route_pending(self) -> None:
-        self._is_scheduled = False
-        pending = self._pending
-        self._pending = []
-        exchange = self._vhost.exchanges[TRACE_EXCHANGE]
-        exchange.publish_in += len(pending)
-        for message in pending:
-            exchange.publish_out += forward(self._vhost, exchange, message)
-
-
-def _cut(key: str) -> str:
-    """A key must fit into a short string, however long the name in it is."""
-    raw = key.encode("utf-8", "surrogateescape")
-    return key if len(raw) <= KEY_BYTES_MAX else raw[:KEY_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def _table_of(properties: Properties) -> Arguments:

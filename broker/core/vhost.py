@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
     from broker.core.deadlines import Deadlines
+    from broker.core.events import Events
     from broker.core.tracing import Tracer
     from broker.wire.properties import Properties
     from broker.wire.tables import Arguments
@@ -74,6 +75,7 @@ class VirtualHost:
         "connections_max",
         "dead_letters",
         "deadlines",
+        "events",
         "exchanges",
         "generation",
         "header_exchange_count",
@@ -103,6 +105,7 @@ class VirtualHost:
         self._chance = b""
         self.topic_hash_words_max = topic_hash_words_max
         self.tracer: Tracer | None = None
+        self.events: Events | None = None
         self.queues: dict[str, Queue] = {}
         self._exclusive_queues: dict[object, dict[Queue, None]] = {}
         self.exchanges: dict[str, Exchange] = {}
@@ -166,6 +169,8 @@ class VirtualHost:
 
         self.apply_exchange_policy(exchange)
         self.generation += 1
+        if self.events is not None:
+            self.events.exchange_created(self, exchange)
 
     def forget_exchange(self, exchange: Exchange) -> None:
         """The exchange is no longer known; its bindings are the caller's business."""
@@ -175,6 +180,8 @@ class VirtualHost:
             self.header_exchange_count -= 1
 
         self.generation += 1
+        if self.events is not None:
+            self.events.exchange_deleted(self, exchange)
 
     def route_queues(
         self, exchange: Exchange, routing_keys: list[str], headers: Arguments | None
@@ -206,6 +213,8 @@ class VirtualHost:
         self.apply_queue_policy(queue)
         self.generation += 1
         self.log("debug", "queue.declared", {"vhost": self.name, "queue": queue.name})
+        if self.events is not None:
+            self.events.queue_created(queue)
 
     def remove_queue(self, queue: Queue) -> None:
         """Delete a queue with all it holds; its consumers are told (rules Q-53, Q-54, B-08)."""
@@ -224,6 +233,8 @@ class VirtualHost:
             consumer.deliveries.on_cancel(consumer)
 
         self.log("debug", "queue.deleted", {"vhost": self.name, "queue": queue.name})
+        if self.events is not None:
+            self.events.queue_deleted(queue)
 
     def delete_exclusive_queues(self, owner: object) -> None:
         """The connection is gone, and so are its own queues (rule Q-33)."""
@@ -265,12 +276,16 @@ class VirtualHost:
         """Set or replace a policy, effective at once (rule PO-11)."""
         self.policies.set_policy(policy, is_operator=is_operator)
         self.apply_policies()
+        if self.events is not None:
+            self.events.policy_set(self, policy, is_operator=is_operator)
 
     def clear_policy(self, name: str, *, is_operator: bool = False) -> bool:
         """Remove a policy, effective at once; False when there is none of that name."""
         found = self.policies.clear_policy(name, is_operator=is_operator)
         if found:
             self.apply_policies()
+            if self.events is not None:
+                self.events.policy_cleared(self, name, is_operator=is_operator)
 
         return found
 

@@ -41,6 +41,7 @@ def handle_unopened(connection: Connection, channel_id: int, index: int, payload
     channel = Channel(connection, channel_id, vhost, actor)
     connection.channels[channel_id] = channel
     channel.send(codec.CHANNEL_OPEN_OK)
+    connection.tell("channel.created", channel_id)
 
 
 def _check_limits(connection: Connection) -> None:

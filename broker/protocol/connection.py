@@ -381,6 +381,7 @@ class Connection(ConnectionHandle):
         about: dict[str, object] = {"heartbeat_s": self.heartbeat_s}
         about.update(self.client.introduction())
         self.log("info", "connection.opened", about)
+        self.tell("connection.created")
 
     # -- channels
 
@@ -418,6 +419,7 @@ class Connection(ConnectionHandle):
         """The channel is closed on both sides: its number may be used again (rule CH-08)."""
         if self.channels.pop(channel.channel_id, None) is not None and self.user is not None:
             self.node.count_channel(self.user.name, -1)
+            self.tell("channel.closed", channel.channel_id)
 
     # -- errors out
 
@@ -548,6 +550,20 @@ class Connection(ConnectionHandle):
             vhost.connection_count -= 1
             self.node.count_connection(self.user.name, -1)
             self.log(level, "connection.closed", {"reason": reason})
+            self.tell("connection.closed")
+
+    def tell(self, key: str, number: int = 0) -> None:
+        """Tell of an event of the connection, or of its channel of that number (rule E-134)."""
+        events = self.node.events
+        if events is None or self.vhost is None or self.user is None:
+            return
+
+        names: dict[str, object] = {"vhost": self.vhost.name, "user": self.user.name}
+        if number:
+            name = f"{self.name} ({number})"
+            events.tell(key, name=name, connection=self.name, number=number, **names)
+        else:
+            events.tell(key, name=self.name, **names)
 
     def _arm(self, after_ms: int, action: Callable[[], None]) -> None:
         self._cancel_timer()

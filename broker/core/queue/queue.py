@@ -449,6 +449,9 @@ class Queue(Destination):
 
         self.admit(consumer)
         self._disarm_expires()
+        events = self.vhost.events
+        if events is not None:
+            events.consumer_created(self, consumer)
 
     def admit(self, consumer: Consumer) -> None:
         """Let a consumer into the rotation, where it is entitled to it (rules CO-30, CO-32)."""
@@ -467,6 +470,10 @@ class Queue(Destination):
 
         del self.consumers[consumer]
         consumer.retire()
+        events = self.vhost.events
+        if events is not None:
+            events.consumer_deleted(self, consumer)
+
         self.rotation.unregister(consumer)
         if self.active_consumer is consumer:
             self.active_consumer = self._successor()
@@ -565,7 +572,10 @@ class Queue(Destination):
 
         orphans = list(self.consumers)
         self.consumers.clear()
+        events = self.vhost.events
         for consumer in orphans:
             consumer.retire()
+            if events is not None:
+                events.consumer_deleted(self, consumer)
 
         return orphans

@@ -1,0 +1,213 @@
+"""What is told at amq.rabbitmq.event, and that nothing is where nobody asked (rule E-134)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.core.policy import policy_from_plain
+from broker.core.settings import NodeSettings
+from broker.wire.properties import parse_properties
+from tests.helpers.core import plain_headers
+from tests.helpers.session import World, publish
+
+EVENTS = "amq.rabbitmq.event"
+
+
+class Scene:
+    """A broker with events, which ``watch`` consumes from when ``listen`` was called."""
+
+    def __init__(self) -> None:
+        self.world = World(NodeSettings(has_event_exchange=True))
+        self.watch = self.world.open(1)
+        self.client = self.world.open(1)
+
+    def listen(self, key: str = "#") -> None:
+        self.watch.ask(1, "queue.declare", queue="events")
+        self.watch.ask(1, "queue.bind", queue="events", exchange=EVENTS, routing_key=key)
+        self.heard()
+
+    def heard(self) -> list[tuple[str, dict[str, Any]]]:
+        """Keys and headers of what was told since the last look."""
+        self.world.wait(0)
+        found: list[tuple[str, dict[str, Any]]] = []
+        while True:
+            one = self.watch.ask(1, "basic.get", queue="events", no_ack=True)
+            if one.name == "basic.get-empty":
+                return found
+
+            assert (one.arguments["exchange"], one.body) == (EVENTS, b"")
+            headers = plain_headers(one.properties)
+            del headers["timestamp_in_ms"]
+            found.append((str(one.arguments["routing_key"]), headers))
+
+    def keys(self) -> list[str]:
+        return [key for key, _ in self.heard()]
+
+
+@pytest.fixture
+def scene() -> Scene:
+    made = Scene()
+    made.listen()
+    return made
+
+
+def test_the_exchange_is_there_only_when_asked_for() -> None:
+    """Rule E-02."""
+    assert EVENTS not in World().vhost.exchanges
+    exchange = Scene().world.vhost.exchanges[EVENTS]
+    assert (exchange.type, exchange.durable, exchange.internal) == ("topic", True, True)
+
+
+def test_queues_exchanges_and_bindings_tell_of_themselves(scene: Scene) -> None:
+    client = scene.client
+    client.ask(1, "queue.declare", queue="q", exclusive=True, arguments={"x-max-length": 5})
+    client.ask(1, "exchange.declare", exchange="x", type="topic", auto_delete=True)
+    client.ask(1, "queue.bind", queue="q", exchange="x", routing_key="k.#")
+    queue, exchange, binding = scene.heard()
+    assert queue == (
+        "queue.created",
+        {
+            "name": "q",
+            "vhost": "/",
+            "type": "classic",
+            "durable": False,
+            "auto_delete": False,
+            "exclusive": True,
+            "arguments": {"x-max-length": 5},
+        },
+    )
+    assert exchange[0] == "exchange.created"
+    assert (exchange[1]["name"], exchange[1]["type"]) == ("x", "topic")
+    assert (exchange[1]["auto_delete"], exchange[1]["internal"]) == (True, False)
+    assert binding == (
+        "binding.created",
+        {
+            "vhost": "/",
+            "source_name": "x",
+            "source_kind": "exchange",
+            "destination_name": "q",
+            "destination_kind": "queue",
+            "routing_key": "k.#",
+            "arguments": {},
+        },
+    )
+    client.ask(1, "queue.delete", queue="q")
+    assert sorted(scene.keys()) == ["binding.deleted", "exchange.deleted", "queue.deleted"]
+
+
+def test_doing_the_same_again_is_no_event(scene: Scene) -> None:
+    for _ in range(2):
+        scene.client.ask(1, "queue.declare", queue="q")
+        scene.client.ask(1, "queue.bind", queue="q", exchange="amq.direct", routing_key="k")
+
+    assert scene.keys() == ["queue.created", "binding.created"]
+    for _ in range(2):
+        scene.client.ask(1, "queue.unbind", queue="q", exchange="amq.direct", routing_key="k")
+
+    assert scene.keys() == ["binding.deleted"]
+
+
+def test_connections_channels_and_consumers_tell_of_their_end_too(scene: Scene) -> None:
+    scene.client.ask(1, "queue.declare", queue="q")
+    scene.heard()
+    other = scene.world.open(7)
+    other.ask(7, "basic.consume", queue="q", consumer_tag="c", no_ack=True)
+    name = other.connection.name
+    where = {"vhost": "/", "user": "guest"}
+    channel = {"name": f"{name} (7)", "connection": name, "number": 7, **where}
+    connection, opened, consumer = scene.heard()
+    assert connection == ("connection.created", {"name": name, **where})
+    assert opened == ("channel.created", channel)
+    assert consumer[0] == "consumer.created"
+    assert (consumer[1]["consumer_tag"], consumer[1]["ack_required"]) == ("c", False)
+    other.lose()
+    gone = {"vhost": "/", "queue": "q", "consumer_tag": "c"}
+    assert scene.heard() == [
+        ("consumer.deleted", gone),
+        ("channel.closed", channel),
+        ("connection.closed", {"name": name, **where}),
+    ]
+
+
+def test_cancelling_and_deleting_the_queue_end_consumers_once_each(scene: Scene) -> None:
+    scene.client.ask(1, "queue.declare", queue="q")
+    for tag in ("a", "b"):
+        scene.client.ask(1, "basic.consume", queue="q", consumer_tag=tag)
+
+    scene.heard()
+    scene.client.ask(1, "basic.cancel", consumer_tag="a")
+    scene.client.send(1, "queue.delete", queue="q")
+    scene.client.send(1, "channel.close")
+    assert scene.keys() == [
+        "consumer.deleted",
+        "consumer.deleted",
+        "queue.deleted",
+        "channel.closed",
+    ]
+
+
+def test_policies_virtual_hosts_users_and_alarms_have_events(scene: Scene) -> None:
+    vhost, node = scene.world.vhost, scene.world.node
+    vhost.set_policy(policy_from_plain("p", {"pattern": "^q", "definition": {"max-length": 1}}))
+    vhost.clear_policy("p")
+    vhost.clear_policy("p")
+    node.add_vhost("other")
+    node.delete_vhost("other")
+    node.delete_user("nobody")
+    node.set_alarm("memory", True)
+    node.set_alarm("memory", False)
+    told = scene.heard()
+    assert [key for key, _ in told] == [
+        "policy.set",
+        "policy.cleared",
+        "vhost.created",
+        "vhost.deleted",
+        "user.deleted",
+        "alarm.set",
+        "alarm.cleared",
+    ]
+    assert told[0][1]["pattern"] == "^q"
+    assert told[2][1] == {"name": "other"}
+
+
+def test_other_virtual_hosts_are_heard_of_in_the_first() -> None:
+    scene = Scene()
+    other = scene.world.node.add_vhost("other")
+    scene.listen("queue.*")
+    client = scene.world.node.own_actor(other)
+    assert client.user is None
+    assert other.events is scene.world.node.events
+    scene.world.node.delete_vhost("/")
+    assert (other.events, scene.world.node.events) == (None, None)
+
+
+def test_an_event_is_persistent_and_dated(scene: Scene) -> None:
+    scene.client.ask(1, "queue.declare", queue="q")
+    scene.world.wait(0)
+    told = scene.watch.ask(1, "basic.get", queue="events", no_ack=True)
+    plain = parse_properties(told.properties).to_plain()
+    wall_ms = scene.world.node.deadlines.wall_ms
+    assert plain["delivery_mode"] == 2
+    assert plain["timestamp"] == wall_ms // 1000
+    assert plain_headers(told.properties)["timestamp_in_ms"] == wall_ms
+
+
+def test_only_what_a_binding_asks_for_arrives() -> None:
+    scene = Scene()
+    scene.listen("exchange.#")
+    scene.client.ask(1, "queue.declare", queue="q")
+    scene.client.ask(1, "exchange.declare", exchange="x", type="direct")
+    assert scene.keys() == ["exchange.created"]
+
+
+def test_messages_cause_no_events_and_without_bindings_nothing_is_made() -> None:
+    scene = Scene()
+    scene.client.ask(1, "queue.declare", queue="q")
+    scene.world.wait(0)
+    assert scene.world.vhost.exchanges[EVENTS].publish_in == 0
+    scene.listen()
+    scene.client.feed(publish(1, "q"))
+    scene.client.ask(1, "basic.get", queue="q", no_ack=True)
+    assert scene.keys() == []
