@@ -37,10 +37,15 @@ def encode_get_ok(
 
 
 def long_long_at(buffer: bytes, position: i64) -> i64:
-    """An unsigned 64-bit number; one beyond 63 bits comes out negative, which no tag ever is."""
-    return (
-        (buffer[position] << 56)
-        | (buffer[position + 1] << 48)
+    """An unsigned 64-bit number.
+
+    One beyond 63 bits comes out negative where it is computed in machine words, as it is compiled;
+    either way it is no number that a tag or a size may be.
+
+    """
+    high: i64 = buffer[position]
+    low: i64 = (
+        (buffer[position + 1] << 48)
         | (buffer[position + 2] << 40)
         | (buffer[position + 3] << 32)
         | (buffer[position + 4] << 24)
@@ -48,6 +53,7 @@ def long_long_at(buffer: bytes, position: i64) -> i64:
         | (buffer[position + 6] << 8)
         | buffer[position + 7]
     )
+    return (high << 56) | low
 
 
 def skip_short_string(buffer: bytes, position: i64) -> i64:
