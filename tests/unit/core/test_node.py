@@ -154,6 +154,7 @@ def test_a_deleted_virtual_host_takes_everything_along(world: World) -> None:
     assert world.users.users["guest"].permission("other") is None
     assert not world.node.delete_vhost("other")
     inside.lose()
+    outside.lose()
     assert world.node.next_deadline() is None
 
 
