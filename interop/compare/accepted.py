@@ -114,6 +114,21 @@ CUT_BY_BYTES: Final = Difference(
     "many bytes (rule T-03)",
 )
 
+HASH_ARGUMENT: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "reply_code",
+    "an argument of the wrong type is named in a 406; RabbitMQ crashes with 541 (rule E-121)",
+)
+
+RETURNS_COUNT: Final = Difference(
+    OWN,
+    VERSION,
+    "x-delivery-count",
+    "every return counts as a delivery, as up to 4.2; in 4.3 only basic.reject and what is lost "
+    "with its channel (rules QQ-03, QQ-04)",
+)
+
 ACCEPTED: Final[dict[str, Difference]] = {
     "C/header-0-8": HEADER_REPLY._replace(
         like=OWN,
@@ -159,6 +174,10 @@ ACCEPTED: Final[dict[str, Difference]] = {
         "reply_code",
         "a tag in use is reported first, for a reply consumer as for any other (rule CO-01)",
     ),
+    "E/consistent-hash-header-that-is-boolean": HASH_ARGUMENT,
+    "E/consistent-hash-header-that-is-bytes": HASH_ARGUMENT,
+    "E/consistent-hash-header-that-is-number": HASH_ARGUMENT,
+    "E/consistent-hash-header-that-is-void": HASH_ARGUMENT,
     "E/empty-type": UNKNOWN_TYPE,
     "E/headers-match-argument-given-twice-all": Difference(
         OWN,
@@ -231,6 +250,19 @@ ACCEPTED: Final[dict[str, Difference]] = {
         VERSION,
         "reply_code",
         "x-queue-version 1 is accepted, as up to 4.2 (rule Q-25)",
+    ),
+    "QQ/delivery-limit": REDELIVERED,
+    "QQ/global-prefetch": GLOBAL_QOS._replace(
+        field="reply_code",
+        reason="540 on a channel with a limit of its own, as in 3.10 to 4.2 (rule QS-08)",
+    ),
+    "QQ/nack-requeue": RETURNS_COUNT,
+    "QQ/purge": RETURNS_COUNT,
+    "QQ/single-active-consumer": Difference(
+        OLD,
+        VERSION,
+        "reply_text",
+        "the text says quorum queues, as in 3.10; that of 4.3 has a term in it (rule CO-33)",
     ),
     "QS/global-prefetch": GLOBAL_QOS,
     "QS/global-prefetch-and-per-consumer": GLOBAL_QOS,

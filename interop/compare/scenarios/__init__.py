@@ -7,6 +7,7 @@ from interop.compare.scenarios import (
     connections,
     consuming,
     dead_letters,
+    exchange_types,
     exchanges,
     frames,
     headers_exchange,
@@ -15,6 +16,7 @@ from interop.compare.scenarios import (
     publishing,
     queue_arguments,
     queues,
+    quorum,
     reply_to,
     settling,
 )
@@ -26,6 +28,7 @@ __all__ = [
     "connections",
     "consuming",
     "dead_letters",
+    "exchange_types",
     "exchanges",
     "frames",
     "headers_exchange",
@@ -34,6 +37,7 @@ __all__ = [
     "publishing",
     "queue_arguments",
     "queues",
+    "quorum",
     "reply_to",
     "settling",
 ]
