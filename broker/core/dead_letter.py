@@ -137,14 +137,28 @@ class RetainedLetter:
         self.taken_by: dict[Destination, None] = {}
 
 
-class _Burial(NamedTuple):
-    """A dead message on its way; ``retained`` if its queue wants to know how it went."""
+class _Burial:
+    """A dead message on its way; ``retained`` if its queue wants to know how it went.
 
-    queue: Queue
-    message: Message
-    reason: str
-    settings: QueueSettings
-    retained: RetainedLetter | None
+    No named tuple: compiled, one looks for the classes of its fields when this module is imported,
+    which is before the module of queues is.
+    """
+
+    __slots__ = ("message", "queue", "reason", "retained", "settings")
+
+    def __init__(
+        self,
+        queue: Queue,
+        message: Message,
+        reason: str,
+        settings: QueueSettings,
+        retained: RetainedLetter | None,
+    ) -> None:
+        self.queue = queue
+        self.message = message
+        self.reason = reason
+        self.settings = settings
+        self.retained = retained
 
 
 class DeadLetters:
@@ -223,12 +237,12 @@ class DeadLetters:
 
     def _letter(self, burial: _Burial) -> Message:
         """The message under its new address, with the death in its headers (DL-04..DL-08)."""
-        queue, message, reason, settings, _ = burial
+        queue, message, settings = burial.queue, burial.message, burial.settings
         old = message.address
         properties = message.properties()
         death = Death(
             queue.name,
-            reason,
+            burial.reason,
             exchange=old.exchange,
             routing_keys=[old.routing_key, *(old.cc_keys or [])],
             time_s=self._vhost.deadlines.wall_ms // 1000,
