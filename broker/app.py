@@ -75,6 +75,7 @@ def build_node(config: Config, clock: Clock, log: Log) -> Node:
             CONSUMERS_PER_CHANNEL_MAX if consumers_max is None else consumers_max
         ),
         handshake_timeout_ms=round(limits.handshake_timeout_s * 1000),
+        consumer_timeout_ms=round((limits.consumer_timeout_s or 0) * 1000),
     )
     anonymous = Credentials(config.auth.anonymous_user, config.auth.anonymous_password.reveal())
     node = Node(

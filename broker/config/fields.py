@@ -228,6 +228,13 @@ LIMITS_HANDSHAKE: Final = Key(
     "A client has that long from connecting to connection.open.",
     written="10s",
 )
+LIMITS_CONSUMER_TIMEOUT: Final = Key(
+    "consumer_timeout",
+    Nullable(Duration(1, 315_360_000)),
+    _D.limits.consumer_timeout_s,
+    "A delivery that is not settled in that time closes its channel; null for never.",
+    written="30m",
+)
 
 LOG_LEVEL: Final = Key(
     "level",
@@ -344,6 +351,7 @@ LIMITS: Final = Key(
             LIMITS_CONNECTIONS,
             LIMITS_CONSUMERS,
             LIMITS_HANDSHAKE,
+            LIMITS_CONSUMER_TIMEOUT,
         ),
         lambda v: LimitsConfig(
             v[LIMITS_CHANNEL_MAX],
@@ -352,6 +360,7 @@ LIMITS: Final = Key(
             v[LIMITS_CONNECTIONS],
             v[LIMITS_CONSUMERS],
             v[LIMITS_HANDSHAKE],
+            v[LIMITS_CONSUMER_TIMEOUT],
         ),
         {"channels_per_connection": "write channel_max", "max_connections": "write connections"},
     ),

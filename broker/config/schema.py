@@ -194,6 +194,7 @@ class LimitsConfig(NamedTuple):
     connections_max: int | None = None
     consumers_per_channel_max: int | None = None
     handshake_timeout_s: float = 10.0
+    consumer_timeout_s: float | None = 1800.0
 
 
 class LogConfig(NamedTuple):

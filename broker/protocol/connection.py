@@ -28,6 +28,7 @@ from broker.protocol import channel_table
 from broker.protocol.blocking import Blocking
 from broker.protocol.channel import check_not_reopened
 from broker.protocol.client import Client
+from broker.protocol.delivery_age import DeliveryAges
 from broker.protocol.faults import frame_error, is_known_frame, misplaced_frame, unknown_frame
 from broker.protocol.handshake import PROTOCOL_HEADER, Handshake, accepts_header
 from broker.protocol.heartbeat import Heartbeat
@@ -95,6 +96,7 @@ class Connection(ConnectionHandle):
         "_method_index",
         "_timer",
         "actor",
+        "ages",
         "blocking",
         "channel_max",
         "channels",
@@ -136,6 +138,7 @@ class Connection(ConnectionHandle):
         self._channel: Channel | None = None
         self._method_index: i64 = 0
         self._heartbeat: Heartbeat | None = None
+        self.ages = DeliveryAges(self)
         self.blocking = Blocking(self)
         # One deadline at a time: the handshake's, later that of a close.
         due_ms = node.deadlines.now_ms + node.settings.handshake_timeout_ms
@@ -423,6 +426,11 @@ class Connection(ConnectionHandle):
 
     # -- errors out
 
+    def close_channel(self, channel: Channel, error: AMQPChannelError) -> None:
+        """Close a channel for something that no method of it has caused (rule MA-10)."""
+        self._channel = channel
+        self._channel_failed(error)
+
     def _channel_failed(self, error: AMQPChannelError) -> None:
         channel = self._channel
         if channel is None or channel.state != CHANNEL_RUNNING:
@@ -542,6 +550,7 @@ class Connection(ConnectionHandle):
             heartbeat.stop()
             self._heartbeat = None
 
+        self.ages.stop()
         channel_table.terminate_all(self)
         self._channel = None
         vhost = self.vhost

@@ -32,6 +32,7 @@ __all__ = [
     "SUPPORTED_QUEUE_TYPES",
     "TYPES_BY_KEY",
     "ArgumentRule",
+    "check_not_negative",
     "integer_value",
     "is_max_age",
     "not_integer",
@@ -110,7 +111,8 @@ def _accept_any(_field: Field, _arguments: Arguments) -> str:
     return ""
 
 
-def _check_not_negative(field: Field, _arguments: Arguments) -> str:
+def check_not_negative(field: Field, _arguments: Arguments) -> str:
+    """The fault of a value that is no integer, or a negative one."""
     value = integer_value(field)
     if value is None:
         return not_integer(field)
@@ -122,7 +124,7 @@ def _check_positive(field: Field, arguments: Arguments) -> str:
     if integer_value(field) == 0:
         return erl_tuple("value_zero", "0")
 
-    return _check_not_negative(field, arguments)
+    return check_not_negative(field, arguments)
 
 
 def _check_message_ttl(field: Field, arguments: Arguments) -> str:
@@ -130,7 +132,7 @@ def _check_message_ttl(field: Field, arguments: Arguments) -> str:
     if value is not None and value > EXPIRY_MS_MAX:
         return erl_tuple("value_too_large", str(value))
 
-    return _check_not_negative(field, arguments)
+    return check_not_negative(field, arguments)
 
 
 def _check_expires(field: Field, arguments: Arguments) -> str:
@@ -142,14 +144,14 @@ def _check_priority(field: Field, arguments: Arguments) -> str:
     if value is not None and value > PRIORITY_MAX:
         return erl_tuple("max_value_exceeded", str(value))
 
-    return _check_not_negative(field, arguments)
+    return check_not_negative(field, arguments)
 
 
 def _check_queue_version(field: Field, arguments: Arguments) -> str:
     # RabbitMQ 4.3 refuses 1, every release before it takes both; so do we.
     value = integer_value(field)
     if value is None or value < 0:
-        return _check_not_negative(field, arguments)
+        return check_not_negative(field, arguments)
 
     return "" if value in (1, 2) else erl_string(f"unsupported queue version '{value}'")
 
@@ -231,10 +233,10 @@ ARGUMENT_RULES: Final[tuple[ArgumentRule, ...]] = (
     ArgumentRule("x-dead-letter-exchange", _OF_BOTH, _check_text),
     ArgumentRule("x-dead-letter-routing-key", _OF_BOTH, _check_dead_letter_routing_key),
     ArgumentRule("x-dead-letter-strategy", _OF_QUORUM, _check_strategy),
-    ArgumentRule("x-max-length", _OF_BOTH, _check_not_negative),
-    ArgumentRule("x-max-length-bytes", _OF_ALL, _check_not_negative),
-    ArgumentRule("x-max-in-memory-length", _OF_QUORUM, _check_not_negative),
-    ArgumentRule("x-max-in-memory-bytes", _OF_QUORUM, _check_not_negative),
+    ArgumentRule("x-max-length", _OF_BOTH, check_not_negative),
+    ArgumentRule("x-max-length-bytes", _OF_ALL, check_not_negative),
+    ArgumentRule("x-max-in-memory-length", _OF_QUORUM, check_not_negative),
+    ArgumentRule("x-max-in-memory-bytes", _OF_QUORUM, check_not_negative),
     ArgumentRule("x-max-priority", _OF_CLASSIC, _check_priority),
     ArgumentRule("x-overflow", _OF_BOTH, _check_overflow),
     # RabbitMQ [4.3]: x-queue-mode holds anything and means nothing.
@@ -242,12 +244,12 @@ ARGUMENT_RULES: Final[tuple[ArgumentRule, ...]] = (
     ArgumentRule("x-queue-version", _OF_CLASSIC, _check_queue_version),
     ArgumentRule("x-single-active-consumer", _OF_BOTH, _check_boolean),
     # RabbitMQ [3.12..4.2] times the consumers of classic queues too; 4.3 refuses it there.
-    ArgumentRule("x-consumer-timeout", _OF_BOTH, _check_not_negative),
-    ArgumentRule("x-consumer-disconnected-timeout", _OF_QUORUM, _check_not_negative),
+    ArgumentRule("x-consumer-timeout", _OF_BOTH, check_not_negative),
+    ArgumentRule("x-consumer-disconnected-timeout", _OF_QUORUM, check_not_negative),
     ArgumentRule("x-quorum-initial-group-size", _OF_QUORUM, _check_positive),
     ArgumentRule("x-max-age", _OF_STREAM, _check_max_age),
-    ArgumentRule("x-stream-max-segment-size-bytes", _OF_STREAM, _check_not_negative),
-    ArgumentRule("x-stream-filter-size-bytes", _OF_STREAM, _check_not_negative),
+    ArgumentRule("x-stream-max-segment-size-bytes", _OF_STREAM, check_not_negative),
+    ArgumentRule("x-stream-filter-size-bytes", _OF_STREAM, check_not_negative),
     ArgumentRule("x-initial-cluster-size", _OF_STREAM, _check_positive),
     ArgumentRule("x-queue-leader-locator", _OF_ALL, _check_locator),
     ArgumentRule("x-queue-master-locator", _OF_CLASSIC, _accept_any),

@@ -19,6 +19,7 @@ from broker.core.queue.argument_rules import (
     STREAM_SEGMENT_BYTES_MAX,
     SUPPORTED_QUEUE_TYPES,
     TYPES_BY_KEY,
+    check_not_negative,
     integer_value,
     not_integer,
     text_value,
@@ -293,7 +294,8 @@ def consumer_priority_of(queue_type: str, name: str, vhost_name: str, arguments:
     """Check the arguments of basic.consume and return the consumer's priority (rule CO-08).
 
     Raises:
-        PreconditionFailed: x-priority is no integer, or an argument is for another type of queue.
+        PreconditionFailed: x-priority or x-consumer-timeout cannot be that, or an argument is for
+            another type of queue.
 
     """
     if not arguments:
@@ -307,6 +309,12 @@ def consumer_priority_of(queue_type: str, name: str, vhost_name: str, arguments:
             raise _invalid_value("x-priority", name, vhost_name, not_integer(field))
 
         priority = value
+
+    field = arguments.get("x-consumer-timeout")
+    if field is not None and queue_type == QUORUM:
+        fault = check_not_negative(field, arguments)
+        if fault:
+            raise _invalid_value("x-consumer-timeout", name, vhost_name, fault)
 
     _check_types(queue_type, name, vhost_name, arguments, CONSUME_TYPES_BY_KEY)
     return priority

@@ -75,6 +75,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     consumer = Consumer(queue, channel.deliveries, tag, options)
     queue.add_consumer(consumer)
     channel.consumers[tag] = consumer
+    channel.connection.ages.watch()
     if not method.nowait:
         channel.send(codec.encode_basic_consume_ok(tag))
 
@@ -123,6 +124,7 @@ def get(channel: Channel, method: BasicGet) -> None:
         message.delivery_tag = tag
         message.consumer = deliveries.getter_for(queue)
         deliveries.unacked.add(message)
+        channel.connection.ages.watch()
 
     payload = encode_get_ok(
         int(tag), message.redelivered, message.address.wire, int(queue.ready_count)
