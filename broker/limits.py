@@ -29,6 +29,8 @@ __all__ = [
     "SHORT_STRING_BYTES_MAX",
     "SOCKETS_MAX",
     "SOCKETS_SPARED",
+    "STREAM_FILTER_VALUES_MAX",
+    "STREAM_SEGMENT_ENTRIES_MAX",
     "TABLE_BYTES_MAX",
     "TABLE_DEPTH_MAX",
     "TIMERS_PER_TURN_MAX",
@@ -113,6 +115,13 @@ leave room for everybody else."""
 
 UNCOMMITTED_PER_CHANNEL_MAX: Final = 1_000_000
 """Publishes and settlements of one transaction; RabbitMQ has no bound but its memory."""
+
+STREAM_SEGMENT_ENTRIES_MAX: Final = 65_536
+"""Messages in one segment of a stream. It is dropped as a whole, in some ten milliseconds then."""
+
+STREAM_FILTER_VALUES_MAX: Final = 256
+"""Values a consumer of a stream may filter by. RabbitMQ has no bound, but its filters have at most
+255 bytes and let everything through long before."""
 
 CLOSE_TIMEOUT_S: Final = 30
 """How long a connection waits for the peer's close-ok, or its heartbeat if shorter (rule C-72)."""

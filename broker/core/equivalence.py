@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from broker.core.erlterm import erl_atom, raw_text, resource_text
+from broker.core.queue.argument_rules import is_max_age, max_age_ms, text_value
 from broker.core.queue.arguments import CLASSIC, QUORUM, STREAM, exchange_name_argument
 from broker.errors import PreconditionFailed
 from broker.wire.tables import TYPE_NAMES, Arguments, Field, fields_equal_for_headers
@@ -131,6 +132,9 @@ def check_queue_equivalence(
             # Rule Q-13 [4.3]: absent is classic, on both sides and in the text.
             old = _queue_type_field(old)
             new = _queue_type_field(new)
+        elif key == "x-max-age":
+            old = _max_age_field(old)
+            new = _max_age_field(new)
 
         _check_argument(key, owner, old, new)
 
@@ -180,6 +184,15 @@ def _queue_type_field(field: Field | None) -> Field:
         return Field("S", CLASSIC)
 
     return field
+
+
+def _max_age_field(field: Field | None) -> Field | None:
+    """RabbitMQ [4.3]: milliseconds, in the text too; what is no age is left as it is (Q-13)."""
+    text = text_value(field)
+    if text is None or not is_max_age(text):
+        return field
+
+    return Field("S", str(max_age_ms(text)))
 
 
 def _check_flag(key: str, owner: str, current: bool, received: bool) -> None:

@@ -25,6 +25,7 @@ from broker.core.policy_rules import (
     pattern_fault,
     priority_fault,
 )
+from broker.core.queue.argument_rules import max_age_ms
 from broker.core.queue.arguments import CLASSIC, QUORUM, STREAM, QueueSettings
 
 if TYPE_CHECKING:
@@ -318,6 +319,8 @@ def effective_settings(
 
     if queue_type == QUORUM:
         _apply_to_quorum(result, definition)
+    elif queue_type == STREAM:
+        _apply_to_stream(result, definition)
 
     return result
 
@@ -346,6 +349,21 @@ def _apply_to_quorum(settings: QueueSettings, definition: Definition) -> None:
     shortest = definition.get("delayed-retry-min")
     if isinstance(shortest, int):
         settings.delayed_retry_min_ms = max(shortest, settings.delayed_retry_min_ms or 0)
+
+
+def _apply_to_stream(settings: QueueSettings, definition: Definition) -> None:
+    """What only streams take from a policy; here it always wins (rule PO-05)."""
+    bytes_max = definition.get("max-length-bytes")
+    if isinstance(bytes_max, int):
+        settings.length_bytes_max = bytes_max
+
+    max_age = definition.get("max-age")
+    if isinstance(max_age, str):
+        settings.max_age_ms = max_age_ms(max_age)
+
+    segment_bytes_max = definition.get("stream-max-segment-size-bytes")
+    if isinstance(segment_bytes_max, int):
+        settings.segment_bytes_max = segment_bytes_max
 
 
 def effective_alternate_exchange(argument: str | None, definition: Definition) -> str | None:

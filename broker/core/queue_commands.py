@@ -169,7 +169,7 @@ def delete_queue(
 
     actor.check_unlocked(queue)
     queue.check_delete(if_unused=if_unused, if_empty=if_empty)
-    count = int(queue.ready_count)
+    count = queue.deleted_message_count
     vhost.remove_queue(queue)
     return count
 

@@ -190,9 +190,10 @@ class CoreClient:
         exclusive: bool = False,
         priority: int = 0,
         prefetch: int = 0,
+        arguments: Arguments | None = None,
     ) -> Consumer:
-        options = ConsumerOptions(no_ack, exclusive, priority, prefetch, {})
-        consumer = Consumer(queue, self.deliveries, tag, options)
+        options = ConsumerOptions(no_ack, exclusive, priority, prefetch, arguments or {})
+        consumer = queue.new_consumer(self.deliveries, tag, options)
         queue.add_consumer(consumer)
         self.consumers[tag] = consumer
         queue.pump()

@@ -35,6 +35,7 @@ __all__ = [
     "check_not_negative",
     "integer_value",
     "is_max_age",
+    "max_age_ms",
     "not_integer",
     "text_value",
 ]
@@ -43,8 +44,8 @@ CLASSIC: Final = "classic"
 QUORUM: Final = "quorum"
 STREAM: Final = "stream"
 
-SUPPORTED_QUEUE_TYPES: Final = frozenset({CLASSIC, QUORUM})
-"""The types that can be declared; the others are known only to the tables below."""
+SUPPORTED_QUEUE_TYPES: Final = frozenset({CLASSIC, QUORUM, STREAM})
+"""The types that can be declared."""
 
 QUEUE_TYPE_MODULES: Final[dict[str, str]] = {
     CLASSIC: "rabbit_classic_queue",
@@ -68,6 +69,15 @@ _INTEGER_KINDS: Final = frozenset("bBsuIilL")
 _LOCATORS: Final = frozenset(
     {"client-local", "balanced", "random", "least-leaders", "min-masters"},
 )
+_DAY_MS: Final = 86_400_000
+_UNITS_MS: Final[dict[str, int]] = {
+    "Y": 365 * _DAY_MS,
+    "M": 30 * _DAY_MS,
+    "D": _DAY_MS,
+    "h": 3_600_000,
+    "m": 60_000,
+    "s": 1_000,
+}
 _MAX_AGE: Final = re.compile(r"0*[1-9][0-9]*[YMDhms]", re.ASCII)
 
 
@@ -207,6 +217,11 @@ def _one_of(field: Field, choices: frozenset[str], fault: str) -> str:
 def is_max_age(text: str) -> bool:
     """Whether this is a length of time as streams take it: ``7D``, ``12h``, ``30s``, never zero."""
     return _MAX_AGE.fullmatch(text) is not None
+
+
+def max_age_ms(text: str) -> int:
+    """The milliseconds of what `is_max_age` has let pass."""
+    return int(text[:-1]) * _UNITS_MS[text[-1]]
 
 
 def _check_max_age(field: Field, _arguments: Arguments) -> str:

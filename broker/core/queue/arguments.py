@@ -21,6 +21,7 @@ from broker.core.queue.argument_rules import (
     TYPES_BY_KEY,
     check_not_negative,
     integer_value,
+    max_age_ms,
     not_integer,
     text_value,
 )
@@ -64,6 +65,8 @@ class QueueSettings:
         delayed_retry_type: ``all``, ``failed`` or ``returned`` ones wait before they are ready.
         delayed_retry_min_ms: how long, times the number of returns.
         delayed_retry_max_ms: how long at most.
+        max_age_ms: how long a stream keeps a segment after its last message.
+        segment_bytes_max: bytes with which a segment of a stream is full.
 
     """
 
@@ -79,9 +82,11 @@ class QueueSettings:
         "expires_ms",
         "length_bytes_max",
         "length_max",
+        "max_age_ms",
         "message_ttl_ms",
         "overflow",
         "priority_max",
+        "segment_bytes_max",
         "single_active_consumer",
         "ttl_anywhere",
     )
@@ -103,6 +108,8 @@ class QueueSettings:
         self.delayed_retry_type: str | None = None
         self.delayed_retry_min_ms: int | None = None
         self.delayed_retry_max_ms: int | None = None
+        self.max_age_ms: int | None = None
+        self.segment_bytes_max: int | None = None
 
     def copy(self) -> QueueSettings:
         """An independent settings object with the same values."""
@@ -123,6 +130,8 @@ class QueueSettings:
         twin.delayed_retry_type = self.delayed_retry_type
         twin.delayed_retry_min_ms = self.delayed_retry_min_ms
         twin.delayed_retry_max_ms = self.delayed_retry_max_ms
+        twin.max_age_ms = self.max_age_ms
+        twin.segment_bytes_max = self.segment_bytes_max
         return twin
 
 
@@ -246,6 +255,9 @@ def _settings_of(arguments: Arguments) -> QueueSettings:
     settings.delayed_retry_max_ms = integer_value(arguments.get("x-delayed-retry-max"))
     settings.single_active_consumer = _flag_value(arguments.get("x-single-active-consumer")) is True
     settings.ttl_anywhere = _flag_value(arguments.get("x-ttl-anywhere"))
+    max_age = text_value(arguments.get("x-max-age"))
+    settings.max_age_ms = None if max_age is None else max_age_ms(max_age)
+    settings.segment_bytes_max = integer_value(arguments.get("x-stream-max-segment-size-bytes"))
     return settings
 
 

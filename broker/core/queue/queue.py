@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.binding import Destination
+from broker.core.consumer import Consumer
 from broker.core.dispatch import Rotation
 from broker.core.erlterm import resource_text
 from broker.core.message import NO_DEADLINE, Message
@@ -20,7 +21,7 @@ from broker.errors import AccessRefused, PreconditionFailed
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-    from broker.core.consumer import Consumer, ConsumerOptions
+    from broker.core.consumer import ConsumerOptions, Deliveries
     from broker.core.deadlines import Timer
     from broker.core.queue.arguments import QueueSettings
     from broker.core.vhost import VirtualHost
@@ -213,6 +214,18 @@ class Queue(Destination):
             self.consumers and next(iter(self.consumers)).exclusive
         ):
             raise AccessRefused(f"{self.resource} in exclusive use")
+
+    # -- what queue.declare and queue.delete tell
+
+    @property
+    def declared_consumer_count(self) -> int:
+        """Consumers, as queue.declare-ok has them (rule Q-06)."""
+        return len(self.consumers)
+
+    @property
+    def deleted_message_count(self) -> int:
+        """Messages that would go with the queue, as queue.delete-ok has them (rule Q-50)."""
+        return int(self.ready_count)
 
     # -- taking messages in
 
@@ -433,6 +446,10 @@ class Queue(Destination):
         return count
 
     # -- consumers
+
+    def new_consumer(self, deliveries: Deliveries, tag: str, options: ConsumerOptions) -> Consumer:
+        """A consumer for this type of queue, as `check_consume` has let it pass."""
+        return Consumer(self, deliveries, tag, options)
 
     def add_consumer(self, consumer: Consumer) -> None:
         """Start serving a consumer; call `pump` when its consume-ok is written (rule CO-05).

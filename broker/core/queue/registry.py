@@ -3,16 +3,18 @@
 
 A type is a subclass of :class:`Queue`. What differs between types is asked through its methods
 ``check_get``, ``check_purge``, ``check_delete`` and ``check_consume`` before a command is obeyed,
-and done by overriding ``enqueue``, ``pump``, ``take``, ``settled``, ``rejected`` and ``requeue``.
+and done by overriding ``enqueue``, ``pump``, ``take``, ``settled``, ``rejected`` and ``requeue``;
+a type whose consumers have more to them makes them in ``new_consumer``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.queue.argument_rules import CLASSIC, QUORUM
+from broker.core.queue.argument_rules import CLASSIC, QUORUM, STREAM
 from broker.core.queue.queue import Queue, QueueDefinition
 from broker.core.queue.quorum import QuorumQueue
+from broker.core.queue.stream import StreamQueue
 
 if TYPE_CHECKING:
     from broker.core.queue.arguments import QueueSettings
@@ -23,6 +25,7 @@ __all__ = ["QUEUE_TYPES", "create_queue"]
 QUEUE_TYPES: Final[dict[str, type[Queue]]] = {
     CLASSIC: Queue,
     QUORUM: QuorumQueue,
+    STREAM: StreamQueue,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.consumer import Consumer, ConsumerOptions
+from broker.core.consumer import ConsumerOptions
 from broker.core.queue.arguments import consumer_priority_of
 from broker.core.queue_commands import queue_named
 from broker.core.reply_to import is_reply_name
@@ -72,7 +72,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
         method.arguments,
     )
     queue.check_consume(options, has_channel_limit=channel.deliveries.prefetch_limit > 0)
-    consumer = Consumer(queue, channel.deliveries, tag, options)
+    consumer = queue.new_consumer(channel.deliveries, tag, options)
     queue.add_consumer(consumer)
     channel.consumers[tag] = consumer
     channel.connection.ages.watch()

@@ -37,7 +37,9 @@ def declare(channel: Channel, method: QueueDeclare) -> None:
     channel.last_queue = queue.name
     if not method.nowait:
         channel.send(
-            codec.encode_queue_declare_ok(queue.name, int(queue.ready_count), len(queue.consumers))
+            codec.encode_queue_declare_ok(
+                queue.name, int(queue.ready_count), queue.declared_consumer_count
+            )
         )
 
 

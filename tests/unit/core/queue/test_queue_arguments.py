@@ -248,7 +248,7 @@ def test_good_value_is_accepted(queue_type: str, key: str, value: Field) -> None
     validate(queue_type, {key: value})
 
 
-@pytest.mark.parametrize("wanted", ["foo", "Classic", "stream"])
+@pytest.mark.parametrize("wanted", ["foo", "Classic", "Stream"])
 def test_type_that_cannot_be_declared_is_the_first_fault(wanted: str) -> None:
     """Rules Q-25, Q-26, asked as queue.declare asks: with the type that the arguments name."""
     arguments = {"x-expires": text("bad"), "x-max-age": text("bad"), "x-queue-type": text(wanted)}
