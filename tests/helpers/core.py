@@ -176,9 +176,11 @@ class CoreClient:
         request = QueueRequest(name, durable, exclusive, auto_delete, arguments_of(arguments))
         return declare_queue(self.vhost, self.actor, request)
 
-    def declare_with(self, name: str, arguments: Mapping[str, object]) -> Queue:
+    def declare_with(
+        self, name: str, arguments: Mapping[str, object], *, durable: bool = False
+    ) -> Queue:
         """A plain queue with these arguments."""
-        request = QueueRequest(name, False, False, False, arguments_of(arguments))
+        request = QueueRequest(name, durable, False, False, arguments_of(arguments))
         return declare_queue(self.vhost, self.actor, request)
 
     def consume(

@@ -45,6 +45,11 @@ class AnywhereReady(Ready):
         for message in inner.messages():
             self._watch(message)
 
+    @property
+    def deadline_count(self) -> int:
+        """Deadlines that are kept, those of messages that have left among them."""
+        return len(self._due)
+
     def unwrap(self) -> Ready:
         """The inner store with what is here; this one must not be used any more."""
         self.inner.sweep()
