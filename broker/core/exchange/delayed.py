@@ -1,10 +1,10 @@
 """Core: x-delayed-message: messages that are routed when their time has come (rules E-110..E-117).
 
 **While a message waits** it has gone nowhere: no binding has been looked at, its publisher has its
-confirm, and a mandatory one is returned although it will be delivered (rule E-113). With the
-argument ``x-delay-mandatory`` it is not: what would reach a queue if it were due now counts as
-routed, and only what would not is returned, and then does not wait either. Its alternate exchange
-gets a message when it is due and reaches nothing, not before.
+confirm, and a mandatory one is returned although it will be delivered (rule E-113); an alternate
+exchange gets it at once. With the argument ``x-delay-mandatory`` that is otherwise: what would
+reach a queue if it were due now counts as routed, only what would not is returned, and then does
+not wait either; an alternate exchange gets what is due and reaches nothing.
 
 **When it is due** the exchange it was held by routes it, with the bindings of then, as the exchange
 type named by ``x-delayed-type`` does. Messages wait in a heap, by due time and then in the order
