@@ -61,6 +61,7 @@ def test_the_exchange_is_there_only_when_asked_for() -> None:
 
 
 def test_queues_exchanges_and_bindings_tell_of_themselves(scene: Scene) -> None:
+    """Rule E-134."""
     client = scene.client
     client.ask(1, "queue.declare", queue="q", exclusive=True, arguments={"x-max-length": 5})
     client.ask(1, "exchange.declare", exchange="x", type="topic", auto_delete=True)
@@ -110,6 +111,7 @@ def test_doing_the_same_again_is_no_event(scene: Scene) -> None:
 
 
 def test_connections_channels_and_consumers_tell_of_their_end_too(scene: Scene) -> None:
+    """Rule E-134."""
     scene.client.ask(1, "queue.declare", queue="q")
     scene.heard()
     other = scene.world.open(7)
@@ -149,6 +151,7 @@ def test_cancelling_and_deleting_the_queue_end_consumers_once_each(scene: Scene)
 
 
 def test_policies_virtual_hosts_users_and_alarms_have_events(scene: Scene) -> None:
+    """Rule E-134."""
     vhost, node = scene.world.vhost, scene.world.node
     vhost.set_policy(policy_from_plain("p", {"pattern": "^q", "definition": {"max-length": 1}}))
     vhost.clear_policy("p")
@@ -184,6 +187,7 @@ def test_other_virtual_hosts_are_heard_of_in_the_first() -> None:
 
 
 def test_an_event_is_persistent_and_dated(scene: Scene) -> None:
+    """Rule E-134."""
     scene.client.ask(1, "queue.declare", queue="q")
     scene.world.wait(0)
     told = scene.watch.ask(1, "basic.get", queue="events", no_ack=True)
@@ -203,6 +207,7 @@ def test_only_what_a_binding_asks_for_arrives() -> None:
 
 
 def test_messages_cause_no_events_and_without_bindings_nothing_is_made() -> None:
+    """Rule E-134."""
     scene = Scene()
     scene.client.ask(1, "queue.declare", queue="q")
     scene.world.wait(0)

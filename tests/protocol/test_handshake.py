@@ -116,7 +116,7 @@ def test_start_says_who_serves_and_what_it_can() -> None:
     ],
 )
 def test_any_other_header_is_answered_with_ours_and_the_end(raw: bytes) -> None:
-    """Rules C-03, C-05: nothing may follow the eight bytes."""
+    """Rules C-03, C-04, C-05: nothing may follow the eight bytes."""
     session = World().connect()
     session.feed(raw)
     assert session.take_bytes() == PROTOCOL_HEADER

@@ -64,6 +64,7 @@ def scene() -> Scene:
 
 
 def test_a_publish_is_told_with_all_about_it(scene: Scene) -> None:
+    """Rule E-135."""
     raw = raw_properties(
         content_type="t",
         priority=3,
@@ -100,6 +101,7 @@ def test_a_publish_that_reaches_nothing_is_told_too(scene: Scene) -> None:
 
 @pytest.mark.parametrize("way", ["get", "consume"])
 def test_a_delivery_is_told(scene: Scene, way: str) -> None:
+    """Rule E-135."""
     scene.publish("k")
     assert scene.keys() == ["publish.amq.direct"]
     if way == "get":
@@ -117,6 +119,7 @@ def test_a_delivery_is_told(scene: Scene, way: str) -> None:
 
 
 def test_a_redelivery_says_so(scene: Scene) -> None:
+    """Rule E-135."""
     scene.publish("k")
     tag = scene.client.ask(3, "basic.get", queue="q").arguments["delivery_tag"]
     scene.client.send(3, "basic.nack", delivery_tag=tag, requeue=True)
@@ -135,6 +138,7 @@ def test_every_delivery_to_a_consumer_is_told_in_order(scene: Scene) -> None:
 
 
 def test_the_deliveries_of_traces_are_not_traced(scene: Scene) -> None:
+    """Rule E-135."""
     scene.client.send(3, "basic.consume", queue="traces", no_ack=True)
     scene.publish("nowhere")
     scene.world.wait(0)
@@ -144,6 +148,7 @@ def test_the_deliveries_of_traces_are_not_traced(scene: Scene) -> None:
 
 
 def test_switched_off_nothing_is_told(scene: Scene) -> None:
+    """Rule E-135."""
     scene.client.send(3, "basic.consume", queue="q", no_ack=True)
     scene.publish("k")
     assert len(scene.keys()) == 2

@@ -30,6 +30,7 @@ from broker.auth.permissions import (
     ],
 )
 def test_a_pattern_is_searched_for_in_the_name(pattern: str, name: str, expected: bool) -> None:
+    """Rule PM-02."""
     permission = Permission(pattern, "^$", "^$")
 
     assert permission.allows("configure", name) is expected

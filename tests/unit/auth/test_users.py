@@ -61,6 +61,7 @@ def test_the_dummy_password_lets_nobody_in(store: UserStore) -> None:
 
 
 def test_without_a_permission_there_is_no_access(store: UserStore) -> None:
+    """Rule PM-02."""
     user = store.users["bob"]
 
     assert user.permission("/") is None
@@ -68,6 +69,7 @@ def test_without_a_permission_there_is_no_access(store: UserStore) -> None:
 
 
 def test_permissions_hold_for_their_virtual_host_alone(store: UserStore) -> None:
+    """Rule PM-02."""
     store.set_permissions("bob", vhost="a", configure=".*", write="", read="^q")
     user = store.users["bob"]
 
@@ -145,6 +147,7 @@ def test_a_forgotten_virtual_host_leaves_no_permissions(store: UserStore) -> Non
 
 
 def test_the_default_configuration_has_guest_on_loopback() -> None:
+    """Rule PM-01."""
     store = user_store_from_config(DEFAULT_CONFIG, random_bytes=zero_bytes)
     guest = store.authenticate("guest", "guest", is_loopback=True)
 
@@ -155,6 +158,7 @@ def test_the_default_configuration_has_guest_on_loopback() -> None:
 
 
 def test_users_are_built_with_hashes_limits_and_permissions() -> None:
+    """Rule PM-01."""
     config = config_from_dict(
         {
             "users": [
