@@ -99,6 +99,23 @@ def test_a_fast_publisher_is_told_nothing() -> None:
     assert declared.arguments["message_count"] == 20_000
 
 
+@pytest.mark.parametrize("capabilities", [[], ["consumer_cancel_notify"]], ids=["no", "yes"])
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_delivery_that_is_too_old_closes_the_channel_and_cancels_nothing(
+    kind: str, capabilities: list[str]
+) -> None:
+    """Rule MA-11: whether or not the client understands a cancel; the message comes back."""
+    world = World(NodeSettings(consumer_timeout_ms=60_000))
+    session = world.open(1, greeting=handshake(capabilities=capabilities))
+    session.ask(1, "queue.declare", queue="q", durable=True, arguments={"x-queue-type": kind})
+    session.feed(publish(1, "q") + method(1, "basic.consume", queue="q"))
+    session.take_bytes()
+    world.wait(180.0)
+    [close] = session.heard()
+    assert (close.name, close.arguments["reply_code"]) == ("channel.close", 406)
+    assert world.vhost.queues["q"].ready_count == 1
+
+
 # -- replies
 
 

@@ -99,3 +99,23 @@ def test_a_full_queue_that_expires_lets_nobody_wait(session: Session) -> None:
     assert not is_there(session.world, "q")
     declared = session.ask(1, "queue.declare", queue="grave", passive=True)
     assert declared.arguments["message_count"] == 0
+
+
+def test_length_limits_of_a_stream_drop_segments_and_refuse_nothing(session: Session) -> None:
+    """Rules Q-88, ST-07: within its last segment a stream has any number of messages."""
+    session.ask(1, "confirm.select")
+    sizes = {"x-max-length-bytes": 1_000, "x-stream-max-segment-size-bytes": 1_000}
+    for name, arguments in (("one", {"x-max-length-bytes": 10}), ("many", sizes)):
+        kind = {"x-queue-type": "stream"}
+        session.ask(1, "queue.declare", queue=name, durable=True, arguments=kind | arguments)
+
+    counts = []
+    for name in ("one", "many"):
+        session.feed(publish(1, name, b"x" * 100) * 60)
+        assert session.names() == ["basic.ack"]
+        declared = session.ask(1, "queue.declare", queue=name, passive=True)
+        counts.append(declared.arguments["message_count"])
+
+    assert counts[0] == 60
+    assert isinstance(counts[1], int)
+    assert 0 < counts[1] < 30
