@@ -65,6 +65,7 @@ class Queue(Destination):
         "_expires_timer",
         "_head_timer",
         "_is_guarded",
+        "_is_limited",
         "_last_used_ms",
         "_refuses",
         "ack_count",
@@ -124,6 +125,7 @@ class Queue(Destination):
         self._expires_timer: Timer | None = None
         self._last_used_ms: i64 = vhost.deadlines.now_ms
         self._is_guarded = False
+        self._is_limited = False
         self._refuses = False
         self.publish_count: i64 = 0
         self.deliver_count: i64 = 0
@@ -142,11 +144,8 @@ class Queue(Destination):
     def apply_settings(self, settings: QueueSettings) -> None:
         """Take on the settings of arguments and policies, effective at once (rules PO-11, Q-86)."""
         self.settings = settings
-        self._is_guarded = (
-            settings.message_ttl_ms is not None
-            or settings.length_max is not None
-            or settings.length_bytes_max is not None
-        )
+        self._is_limited = settings.length_max is not None or settings.length_bytes_max is not None
+        self._is_guarded = self._is_limited or settings.message_ttl_ms is not None
         self._refuses = settings.overflow in ("reject-publish", "reject-publish-dlx")
         self._choose_expiry()
         if self.ready_count:
@@ -283,11 +282,22 @@ class Queue(Destination):
         self.ready.append(message)
         self.ready_count += 1
         self.ready_bytes += message.body_size
-        if self.has_deadlines:
+        if self.has_deadlines and not self._expires_later(message):
             self.expire_head()
 
-        self._drop_over_limit()
+        if self._is_limited:
+            self._drop_over_limit()
+
         return True
+
+    def _expires_later(self, message: Message) -> bool:
+        """Whether nothing has expired, and the timer is early enough for this message too."""
+        timer = self._head_timer
+        return (
+            timer is not None
+            and timer.action is not None
+            and self.vhost.deadlines.now_ms < timer.due_ms <= message.deadline_ms
+        )
 
     def _would_overflow(self, message: Message) -> bool:
         settings = self.settings
@@ -519,17 +529,19 @@ class Queue(Destination):
         """Dead-letter the head while its time is over, then wait for the next (TTL-02, TTL-03)."""
         now: i64 = self.vhost.deadlines.now_ms
         while True:
-            expired = self.ready.pop_expired(now)
-            if expired is None:
-                break
+            due_ms: i64 = self.ready.next_deadline()
+            if due_ms == NO_DEADLINE:
+                return
 
+            if due_ms > now:
+                self._arm_head(due_ms)
+                return
+
+            expired = self.ready.pop_expired(now)
+            assert expired is not None
             self.ready_count -= 1
             self.ready_bytes -= expired.body_size
             self._bury(expired, "expired")
-
-        due_ms: i64 = self.ready.next_deadline()
-        if due_ms != NO_DEADLINE:
-            self._arm_head(due_ms)
 
     def _arm_head(self, due_ms: i64) -> None:
         timer = self._head_timer
