@@ -15,6 +15,7 @@ from broker.core.queue.argument_rules import (
     STREAM_FILTER_BYTES_MAX,
     STREAM_FILTER_BYTES_MIN,
     STREAM_SEGMENT_BYTES_MAX,
+    fits_short_string,
     is_max_age,
 )
 from broker.errors import BrokerError
@@ -96,6 +97,11 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_routing_key(value: object) -> bool:
+    # RabbitMQ takes a longer one, see the argument of queues.
+    return isinstance(value, str) and fits_short_string(value)
+
+
 def _is_anything(_value: object) -> bool:
     return True
 
@@ -146,7 +152,7 @@ _KEYS: Final[tuple[PolicyKey, ...]] = (
     PolicyKey("consumer-disconnected-timeout", "consumer disconnected timeout", _is_not_negative),
     PolicyKey("consumer-timeout", "consumer timeout", _is_not_negative),
     PolicyKey("dead-letter-exchange", "dead letter exchange name", _is_text),
-    PolicyKey("dead-letter-routing-key", "dead letter routing key", _is_text),
+    PolicyKey("dead-letter-routing-key", "dead letter routing key", _is_routing_key),
     PolicyKey("dead-letter-strategy", "dead letter strategy", _is_strategy),
     PolicyKey(
         "delayed-retry-max",

@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.erlterm import erl_string, erl_tuple, raw_text
+from broker.limits import SHORT_STRING_BYTES_MAX
 from broker.wire.tables import TYPE_NAMES, Arguments, Field
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ __all__ = [
     "TYPES_BY_KEY",
     "ArgumentRule",
     "check_not_negative",
+    "fits_short_string",
     "integer_value",
     "is_max_age",
     "max_age_ms",
@@ -78,6 +80,7 @@ _UNITS_MS: Final[dict[str, int]] = {
     "m": 60_000,
     "s": 1_000,
 }
+AGE_DIGITS_MAX: Final = 18
 _MAX_AGE: Final = re.compile(r"0*[1-9][0-9]*[YMDhms]", re.ASCII)
 
 
@@ -106,6 +109,11 @@ def text_value(field: Field | None) -> str | None:
         return field.value
 
     return None
+
+
+def fits_short_string(text: str) -> bool:
+    """Whether a name or a key can stand where frames have a short string for it."""
+    return len(text.encode("utf-8", "surrogateescape")) <= SHORT_STRING_BYTES_MAX
 
 
 def not_integer(field: Field) -> str:
@@ -175,6 +183,11 @@ def _check_dead_letter_routing_key(field: Field, arguments: Arguments) -> str:
     if not fault and "x-dead-letter-exchange" not in arguments:
         return "routing_key_but_no_dlx_defined"
 
+    # RabbitMQ takes it, and ends the connections of those who get a dead letter of it with 541.
+    key = text_value(field)
+    if key is not None and not fits_short_string(key):
+        return erl_string(f"longer than {SHORT_STRING_BYTES_MAX} bytes")
+
     return fault
 
 
@@ -221,7 +234,9 @@ def is_max_age(text: str) -> bool:
 
 def max_age_ms(text: str) -> int:
     """The milliseconds of what `is_max_age` has let pass."""
-    return int(text[:-1]) * _UNITS_MS[text[-1]]
+    digits = text[:-1].lstrip("0")
+    # Of thousands of digits int() makes an error; so many years are for ever anyhow.
+    return int(digits[:AGE_DIGITS_MAX]) * _UNITS_MS[text[-1]]
 
 
 def _check_max_age(field: Field, _arguments: Arguments) -> str:
