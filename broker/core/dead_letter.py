@@ -1,8 +1,9 @@
 """Dead-lettering: what becomes of messages that were rejected, expired or dropped (rules DL).
 
 A death is written into the message's headers, and kept beside them as the broker's own history: a
-publisher's x-death is data, not history (rule DL-09). Dead letters are published from a list, not
-from within one another, so that a chain of queues that all drop costs no stack.
+publisher's x-death is data, not history (rule DL-09), and the header has room for so many.
+Dead letters are published from a list, not from within one another, so that a chain of queues that
+all drop costs no stack.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import Address, Message, content_with_properties
 from broker.core.routing import NO_KEEPERS
-from broker.wire.properties import set_headers, without_expiration
-from broker.wire.tables import Arguments, Field
+from broker.limits import DEATHS_BYTES_MAX
+from broker.wire.properties import set_encoded_headers, without_expiration
+from broker.wire.tables import Arguments, Field, encode_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,41 +63,78 @@ class Death(NamedTuple):
 
 
 class DeathHistory:
-    """All deaths of a message, newest first, and which one was the very first (DL-06, DL-08)."""
+    """All deaths of a message, newest first, and which one was the very first (DL-06, DL-08).
 
-    __slots__ = ("entries", "first")
+    Attributes:
+        encoded: the entries as they stand in x-death: on a long way through dead letters they
+            would be encoded again with every step.
 
-    def __init__(self, entries: list[Death], first: Death) -> None:
+    """
+
+    __slots__ = ("encoded", "entries", "first")
+
+    def __init__(self, entries: list[Death], encoded: list[bytes], first: Death) -> None:
         self.entries = entries
+        self.encoded = encoded
         self.first = first
 
-    def to_headers(self) -> dict[str, Field]:
+    def to_headers(self) -> dict[str, bytes]:
         """The headers that tell the history: x-death, the first and the last death by name."""
         first = self.first
         last = self.entries[0]
-        return {
-            "x-death": Field("A", [death.to_field() for death in self.entries]),
-            "x-first-death-reason": Field("S", first.reason),
-            "x-first-death-queue": Field("S", first.queue),
-            "x-first-death-exchange": Field("S", first.exchange),
-            "x-last-death-reason": Field("S", last.reason),
-            "x-last-death-queue": Field("S", last.queue),
-            "x-last-death-exchange": Field("S", last.exchange),
-        }
+        headers = {"x-death": self._array()}
+        for key, text in (
+            ("x-first-death-reason", first.reason),
+            ("x-first-death-queue", first.queue),
+            ("x-first-death-exchange", first.exchange),
+            ("x-last-death-reason", last.reason),
+            ("x-last-death-queue", last.queue),
+            ("x-last-death-exchange", last.exchange),
+        ):
+            headers[key] = encode_field(Field("S", text))
+
+        return headers
+
+    def _array(self) -> bytes:
+        """The newest entries, as many as there is room for; one at least."""
+        shown: list[bytes] = []
+        room = DEATHS_BYTES_MAX
+        for entry in self.encoded:
+            room -= len(entry)
+            if room < 0:
+                break
+
+            shown.append(entry)
+
+        if not shown:
+            # Its many routing keys come from the header CC, which the message still has.
+            newest = self.entries[0]
+            newest = newest._replace(routing_keys=newest.routing_keys[:1])
+            shown.append(encode_field(newest.to_field()))
+
+        array = b"".join(shown)
+        return b"A" + len(array).to_bytes(4, "big") + array
 
 
 def record_death(history: DeathHistory | None, death: Death) -> DeathHistory:
     """The history with one more death in front (rule DL-06). The one given is not changed."""
-    if history is None:
-        return DeathHistory([death], death)
+    entries: list[Death] = []
+    encoded: list[bytes] = []
+    first = death
+    if history is not None:
+        first = history.first
+        entries.extend(history.entries)
+        encoded.extend(history.encoded)
+        for place, entry in enumerate(entries):
+            if entry.queue == death.queue and entry.reason == death.reason:
+                death = entry.again()
+                del entries[place]
+                del encoded[place]
+                break
 
-    past = history.entries
-    for entry in past:
-        if entry.queue == death.queue and entry.reason == death.reason:
-            others = [one for one in past if one is not entry]
-            return DeathHistory([entry.again(), *others], history.first)
-
-    return DeathHistory([death, *past], history.first)
+    entries.insert(0, death)
+    encoded.insert(0, encode_field(death.to_field()))
+    return DeathHistory(entries, encoded, first)
 
 
 def is_cycle(history: DeathHistory, target: str) -> bool:
@@ -257,7 +296,7 @@ class DeadLetters:
         else:
             address = Address(exchange_name, key)
 
-        raw = set_headers(without_expiration(properties.raw), history.to_headers())
+        raw = set_encoded_headers(without_expiration(properties.raw), history.to_headers())
         content = content_with_properties(message.content, raw)
         letter = Message(
             address, content, message.body_size, message.is_persistent, message.priority

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.wire.properties import Properties, parse_properties
+from broker.wire.properties import Properties, parse_own_properties
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -138,7 +138,7 @@ class Message:
     def properties(self) -> Properties:
         """The properties, parsed anew: for the few who need more than the publish path kept."""
         content = self.content
-        return parse_properties(content[19 : 7 + _frame_size(content, 0)])
+        return parse_own_properties(content[19 : 7 + _frame_size(content, 0)])
 
 
 def _frame_size(content: bytes, start: i64) -> i64:

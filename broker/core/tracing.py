@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Final
 from broker.core.forwarding import keys_of
 from broker.core.message import Address, Message, content_with_properties
 from broker.core.outbox import Outbox, short_key
-from broker.wire.properties import set_headers
-from broker.wire.tables import Arguments, Field
+from broker.wire.properties import parse_properties, set_headers
+from broker.wire.tables import Arguments, Field, TableError
 
 if TYPE_CHECKING:
     from broker.core.consumer import Deliveries
@@ -64,7 +64,13 @@ class Tracer:
 
         headers = self._headers(message, deliveries)
         headers.update(more)
-        content = content_with_properties(message.content, set_headers(NO_PROPERTIES, headers))
+        raw = set_headers(NO_PROPERTIES, headers)
+        if not _is_within_bounds(raw):
+            # The headers of the message fill the room there is, or are nested as deep as may be.
+            headers["properties"] = Field("F", _table_of(message.properties(), is_whole=False))
+            raw = set_headers(NO_PROPERTIES, headers)
+
+        content = content_with_properties(message.content, raw)
         address = Address(TRACE_EXCHANGE, short_key(key))
         self._outbox.post(Message(address, content, message.body_size, False, -1))
 
@@ -84,15 +90,37 @@ class Tracer:
         }
 
 
-def _table_of(properties: Properties) -> Arguments:
+def _is_within_bounds(raw: bytes) -> bool:
+    """Whether headers were set, and can be read again."""
+    if raw == NO_PROPERTIES:
+        return False
+
+    try:
+        parse_properties(raw)
+    except TableError:
+        return False
+
+    return True
+
+
+def _table_of(properties: Properties, *, is_whole: bool = True) -> Arguments:
     """Properties as a table; RabbitMQ: whole numbers are signed integers, whatever they were."""
     table: Arguments = {}
     for name, value in properties.to_plain().items():
         if name == "headers":
-            table[name] = Field("F", properties.headers())
+            if is_whole:
+                table[name] = Field("F", properties.headers())
         elif isinstance(value, int):
-            table[name] = Field("I" if value <= INT_MAX else "l", value)
+            table[name] = _signed(value)
         else:
             table[name] = Field("S", value)
 
     return table
+
+
+def _signed(value: int) -> Field:
+    """The same bits with a sign: a timestamp has no other bound than its 64 bits."""
+    if value <= INT_MAX:
+        return Field("I", value)
+
+    return Field("l", value - (1 << 64) if value >= 1 << 63 else value)

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 __all__ = [
     "Properties",
     "PropertiesError",
+    "parse_own_properties",
     "parse_properties",
+    "set_encoded_headers",
     "set_headers",
     "with_headers",
     "with_reply_to",
@@ -247,6 +249,15 @@ def parse_properties(raw: bytes) -> Properties:
         TableError: the headers are nested too deep or too large for us.
 
     """
+    return _parse(raw, is_own=False)
+
+
+def parse_own_properties(raw: bytes) -> Properties:
+    """The same for a list that has been parsed before, or edited since: headers are not walked."""
+    return _parse(raw, is_own=True)
+
+
+def _parse(raw: bytes, *, is_own: bool) -> Properties:
     size: i64 = len(raw)
     if size < 2:
         raise PropertiesError("no flags")
@@ -264,7 +275,7 @@ def parse_properties(raw: bytes) -> Properties:
         pos = _short_end(raw, pos, size)
 
     if flags & _HEADERS:
-        pos = _take_headers(properties, raw, pos, size)
+        pos = _take_headers(properties, raw, pos, size, is_own=is_own)
 
     if flags & _OCTETS:
         pos = _take_octets(properties, raw, pos, size)
@@ -367,7 +378,9 @@ def _take_identities(properties: Properties, raw: bytes, pos: i64, size: i64) ->
     return pos
 
 
-def _take_headers(properties: Properties, raw: bytes, pos: i64, size: i64) -> i64:
+def _take_headers(
+    properties: Properties, raw: bytes, pos: i64, size: i64, *, is_own: bool
+) -> i64:
     start: i64 = pos + 4
     if start > size:
         raise PropertiesError("headers are cut short")
@@ -396,7 +409,7 @@ def _take_headers(properties: Properties, raw: bytes, pos: i64, size: i64) -> i6
         elif length == 3 and raw[pos] == 0x42 and raw[pos + 1] == 0x43 and raw[pos + 2] == 0x43:
             properties.has_bcc = True
 
-        pos = _field_end(raw, key_end, end, 1)
+        pos = _skipped(raw, key_end) if is_own else _field_end(raw, key_end, end, 1)
 
     return end
 
@@ -434,6 +447,16 @@ def _field_end(raw: bytes, pos: i64, end: i64, depth: i64) -> i64:
         _check_nested(raw, start, stop, depth=depth + 1, is_table=letter == 0x46)
 
     return stop
+
+
+def _skipped(raw: bytes, pos: i64) -> i64:
+    """Where the field ends whose letter is at ``pos``; it has been checked before."""
+    size: i64 = _SIZES[raw[pos]]
+    pos += 1
+    if size < _NESTED:
+        return pos + size
+
+    return pos + 4 + _long_at(raw, pos)
 
 
 def _check_nested(raw: bytes, pos: i64, end: i64, *, depth: i64, is_table: bool) -> None:
@@ -548,16 +571,34 @@ def without_header(raw: bytes, key: str) -> bytes:
 def set_headers(raw: bytes, headers: dict[str, Field]) -> bytes:
     """Set headers: each takes the place of the one of that name, or comes at the end.
 
+    Where there is no room for them within `TABLE_BYTES_MAX` the list stays as it is: whatever a
+    message has on its way, the broker must be able to read it again.
+
     Raises:
         ValueError: a name is too long or a value does not fit its type letter.
 
     """
-    entries: dict[str, Field | None] = {}
+    encoded: dict[str, bytes] = {}
+    for key, field in headers.items():
+        encoded[key] = encode_field(field)
+
+    return set_encoded_headers(raw, encoded)
+
+
+def set_encoded_headers(raw: bytes, headers: dict[str, bytes]) -> bytes:
+    """`set_headers` with fields as `encode_field` makes them."""
+    entries: dict[str, bytes | None] = {}
     entries.update(headers)
-    return _with_entries(raw, entries)
+    edited = _with_entries(raw, entries)
+    if len(edited) > TABLE_BYTES_MAX:
+        start: i64 = _position_of(edited, _HEADERS)
+        if _long_at(edited, start) > TABLE_BYTES_MAX:
+            return raw
+
+    return edited
 
 
-def _with_entries(raw: bytes, entries: dict[str, Field | None]) -> bytes:
+def _with_entries(raw: bytes, entries: dict[str, bytes | None]) -> bytes:
     """Replace the headers named in ``entries``; None removes."""
     parts: list[bytes] = []
     done: set[str] = set()
@@ -567,7 +608,7 @@ def _with_entries(raw: bytes, entries: dict[str, Field | None]) -> bytes:
         pos += 4
         while pos < end:
             key_end: i64 = pos + 1 + raw[pos]
-            stop: i64 = _field_end(raw, key_end, end, 1)
+            stop: i64 = _skipped(raw, key_end)
             key = raw[pos + 1 : key_end].decode("utf-8", "surrogateescape")
             if key not in entries:
                 parts.append(raw[pos:stop])
@@ -587,7 +628,7 @@ def _with_entries(raw: bytes, entries: dict[str, Field | None]) -> bytes:
     return with_headers(raw, b"".join(parts))
 
 
-def _append_entry(parts: list[bytes], key: str, field: Field | None) -> None:
+def _append_entry(parts: list[bytes], key: str, field: bytes | None) -> None:
     if field is None:
         return
 
@@ -597,4 +638,4 @@ def _append_entry(parts: list[bytes], key: str, field: Field | None) -> None:
 
     parts.append(len(name).to_bytes(1, "big"))
     parts.append(name)
-    parts.append(encode_field(field))
+    parts.append(field)
