@@ -82,6 +82,10 @@ class Transaction:
             PreconditionFailed: the transaction has grown beyond its bound.
 
         """
+        if not messages:
+            # Rule A-02: all of nothing. There may be any number of these.
+            return
+
         self._grow(len(messages))
         self.settlements.append(Settlement(kind, messages))
 
