@@ -11,6 +11,7 @@ from typing import Final
 __all__ = [
     "CLOSE_TIMEOUT_S",
     "CONSUMERS_PER_CHANNEL_MAX",
+    "DEATHS_BYTES_MAX",
     "DELAYED_PER_TURN_MAX",
     "DROP_DELAY_MS",
     "FRAME_BYTES_MAX_DEFAULT",
@@ -37,6 +38,7 @@ __all__ = [
     "TOPIC_CACHED_DESTINATIONS_MAX",
     "TOPIC_CACHED_KEYS_MAX",
     "UNCOMMITTED_PER_CHANNEL_MAX",
+    "UNFINISHED_BYTES_MAX",
 ]
 
 SHORT_STRING_BYTES_MAX: Final = 255
@@ -122,6 +124,16 @@ STREAM_SEGMENT_ENTRIES_MAX: Final = 65_536
 STREAM_FILTER_VALUES_MAX: Final = 256
 """Values a consumer of a stream may filter by. RabbitMQ has no bound, but its filters have at most
 255 bytes and let everything through long before."""
+
+UNFINISHED_BYTES_MAX: Final = 1_073_741_824
+"""Content that has come for all channels of one connection without being whole yet: eight messages
+of the largest default size, two of the hard one. With every channel in the middle of a message it
+would be 256 GiB. Where memory is scarcer, the memory alarm stops the client first."""
+
+DEATHS_BYTES_MAX: Final = 32_768
+"""Size of the header x-death, a quarter of a default frame: some 250 entries, the newest ones. A
+header frame cannot be split, so a message that went a long way through dead letters would not fit
+into any frame in the end. The broker itself goes on remembering all its deaths."""
 
 CLOSE_TIMEOUT_S: Final = 30
 """How long a connection waits for the peer's close-ok, or its heartbeat if shorter (rule C-72)."""

@@ -8,6 +8,7 @@ from broker.limits import (
     CONSUMERS_PER_CHANNEL_MAX,
     FRAME_BYTES_MAX_DEFAULT,
     MESSAGE_BYTES_MAX_DEFAULT,
+    UNFINISHED_BYTES_MAX,
 )
 
 __all__ = ["COMPATIBLE_VERSION", "NodeSettings"]
@@ -33,6 +34,7 @@ class NodeSettings(NamedTuple):
         handshake_timeout_ms: from accept until the virtual host is open (rule C-07).
         consumer_timeout_ms: longest time that a delivery may stay unsettled, where its queue says
             nothing else; 0 is no limit (rule MA-10).
+        unfinished_bytes_max: of contents that are not whole yet, all channels of a connection.
 
     """
 
@@ -48,3 +50,4 @@ class NodeSettings(NamedTuple):
     has_event_exchange: bool = False
     handshake_timeout_ms: int = 10_000
     consumer_timeout_ms: int = 1_800_000
+    unfinished_bytes_max: int = UNFINISHED_BYTES_MAX

@@ -205,7 +205,7 @@ class Channel:
             # Only to learn whether it decodes; its arguments are read again as they came.
             codec.decode_method(index, payload)
 
-        self._assembly = ContentAssembly(index, payload)
+        self._assembly = ContentAssembly(index, payload, self.connection.unfinished)
         self.is_ready = False
 
     def _handle_content(self, assembly: ContentAssembly) -> None:
@@ -341,7 +341,10 @@ class Channel:
         """Let go of everything: consumers, unacked deliveries, what is not committed (CH-06)."""
         self._answer_publishes()
         self.is_ready = False
-        self._assembly = None
+        if self._assembly is not None:
+            self._assembly.abandon()
+            self._assembly = None
+
         self.stop_deliveries()
         consumers = list(self.consumers.values())
         self.consumers.clear()

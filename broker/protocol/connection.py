@@ -28,6 +28,7 @@ from broker.protocol import channel_table
 from broker.protocol.blocking import Blocking
 from broker.protocol.channel import check_not_reopened
 from broker.protocol.client import Client
+from broker.protocol.content import UnfinishedContents
 from broker.protocol.delivery_age import DeliveryAges
 from broker.protocol.faults import frame_error, is_known_frame, misplaced_frame, unknown_frame
 from broker.protocol.handshake import PROTOCOL_HEADER, Handshake, accepts_header
@@ -111,6 +112,7 @@ class Connection(ConnectionHandle):
         "peer",
         "received_bytes",
         "state",
+        "unfinished",
         "user",
         "vhost",
     )
@@ -131,6 +133,9 @@ class Connection(ConnectionHandle):
         self.frame_max = FRAME_BYTES_MAX_INITIAL
         self.heartbeat_s = 0
         self.channels: dict[int, Channel] = {}
+        self.unfinished = UnfinishedContents(
+            node.settings.unfinished_bytes_max, node.settings.message_bytes_max
+        )
         self.connected_at_ms: int = node.deadlines.wall_ms
         self._decoder = FrameDecoder(FRAME_BYTES_MAX_INITIAL)
         self._handshake: Handshake | None = Handshake(self)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.message import build_content
-from broker.errors import FrameError, UnexpectedFrame
+from broker.errors import FrameError, ResourceFault, UnexpectedFrame
 from broker.limits import FRAME_BYTES_MAX_DEFAULT, MESSAGE_BYTES_MAX_HARD
 from broker.wire.constants import CLASS_BASIC, FRAME_BODY, FRAME_HEADER
 from broker.wire.framing import FRAME_OVERHEAD, FrameDecoder
@@ -17,7 +17,7 @@ from broker.wire.hot import long_long_at
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-__all__ = ["ContentAssembly"]
+__all__ = ["ContentAssembly", "UnfinishedContents"]
 
 PARTS_MAX: Final = 128
 """Body frames kept as they came; of a message in more of them only the bytes are kept, so that
@@ -26,8 +26,35 @@ tiny frames cost their bytes and not their number."""
 PROPERTIES_OFFSET: Final = 12
 
 
+class UnfinishedContents:
+    """What has come of the contents of one connection, on whatever channels, that are not whole.
+
+    Args:
+        bytes_max: for all of them together.
+        body_bytes_max: a longer body will be refused (rule P-02): it is counted but not kept.
+
+    Attributes:
+        count: contents.
+        size_bytes: of their header frames and bodies.
+
+    """
+
+    __slots__ = ("body_bytes_max", "bytes_max", "count", "size_bytes")
+
+    def __init__(self, bytes_max: i64, body_bytes_max: i64) -> None:
+        self.bytes_max: i64 = bytes_max
+        self.body_bytes_max: i64 = body_bytes_max
+        self.count: i64 = 0
+        self.size_bytes: i64 = 0
+
+
 class ContentAssembly:
     """The content of one method, from its header frame to its last body frame.
+
+    Args:
+        method_index: the method it belongs to.
+        method_payload: that method frame's payload.
+        unfinished: the connection's; you must call `abandon` on a content that will not be whole.
 
     Attributes:
         method_index: the method it belongs to.
@@ -42,8 +69,10 @@ class ContentAssembly:
         "_body",
         "_expects_header",
         "_header_frame",
+        "_kept_bytes",
         "_missing",
         "_parts",
+        "_unfinished",
         "body_size",
         "content",
         "method_index",
@@ -51,7 +80,9 @@ class ContentAssembly:
         "properties",
     )
 
-    def __init__(self, method_index: int, method_payload: bytes) -> None:
+    def __init__(
+        self, method_index: int, method_payload: bytes, unfinished: UnfinishedContents
+    ) -> None:
         self.method_index = method_index
         self.method_payload = method_payload
         self.properties = b""
@@ -62,6 +93,8 @@ class ContentAssembly:
         self._missing: i64 = 0
         self._parts: list[bytes] = []
         self._body: bytearray | None = None
+        self._unfinished = unfinished
+        self._kept_bytes: i64 = 0
 
     def take(self, decoder: FrameDecoder) -> bool:
         """Take the current frame; True when the message is whole.
@@ -69,11 +102,14 @@ class ContentAssembly:
         Raises:
             UnexpectedFrame: it is not what had to come (rules F-11, F-12, F-13).
             FrameError: more body than announced (rule F-14), or a body too large (rule F-15).
+            ResourceFault: the connection has too much content that is not whole.
 
         """
         if self._expects_header:
             self._take_header(decoder)
             if self._missing:
+                self._unfinished.count += 1
+                self._keep(len(self._header_frame))
                 return False
 
             self.content = self._header_frame
@@ -84,7 +120,33 @@ class ContentAssembly:
             return False
 
         self.content = self._whole()
+        self.abandon()
         return True
+
+    def abandon(self) -> None:
+        """It is whole, or the channel has ended: it counts no longer as unfinished."""
+        if self._kept_bytes:
+            self._unfinished.count -= 1
+            self._unfinished.size_bytes -= self._kept_bytes
+            self._kept_bytes = 0
+
+    def _keep(self, size: i64) -> None:
+        """Count what is kept.
+
+        Raises:
+            ResourceFault: it is too much, all channels of the connection together.
+
+        """
+        unfinished = self._unfinished
+        self._kept_bytes += size
+        unfinished.size_bytes += size
+        if unfinished.size_bytes > unfinished.bytes_max:
+            raise ResourceFault(
+                f"unfinished content of {unfinished.count} channels is larger than the limit of "
+                f"{unfinished.bytes_max} bytes for one connection",
+                class_id=self.method_index >> 16,
+                method_id=self.method_index & 0xFFFF,
+            )
 
     def _take_header(self, decoder: FrameDecoder) -> None:
         if decoder.frame_type != FRAME_HEADER:
@@ -133,9 +195,10 @@ class ContentAssembly:
 
         self._missing -= size
         parts = self._parts
-        if size == 0:
+        if size == 0 or self.body_size > self._unfinished.body_bytes_max:
             return
 
+        self._keep(size)
         if self._body is not None:
             self._body += decoder.payload()
         elif len(parts) < PARTS_MAX:
