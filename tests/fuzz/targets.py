@@ -1,0 +1,208 @@
+"""What fuzzing feeds: each target takes any octets, and comes back unless the broker is at fault.
+
+A refusal that a target documents is an answer like any other. Whatever else escapes from one is a
+defect: an error of another kind, a wrong result, a run without end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from broker.core.message import build_content
+from broker.errors import AMQPError, PeerDropped, PreconditionFailed
+from broker.limits import SHORT_STRING_BYTES_MAX
+from broker.protocol.states import CLOSED, CLOSING, RUNNING
+from broker.wire import codec
+from broker.wire.framing import FrameDecoder, FrameFault
+from broker.wire.properties import (
+    PropertiesError,
+    parse_properties,
+    set_headers,
+    with_headers,
+    with_reply_to,
+    without_expiration,
+    without_header,
+)
+from broker.wire.tables import (
+    Field,
+    TableError,
+    decode_table,
+    encode_table,
+    fields_equal_for_headers,
+    fields_equivalent,
+    table_to_plain,
+)
+from tests.helpers.session import World, decode_stream, handshake, method, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["TARGETS"]
+
+FRAME_BYTES_MAX: Final = 4_096
+OPEN: Final = handshake() + method(1, "channel.open") + method(2, "channel.open")
+SETUP: Final = (
+    method(1, "queue.declare", queue="q")
+    + method(1, "queue.bind", queue="q", exchange="amq.topic", routing_key="#")
+    + method(1, "queue.bind", queue="q", exchange="amq.headers", arguments={"k": 1})
+    + publish(1, "q") * 3
+)
+LONGEST_CLOSE_S: Final = 40.0
+
+
+# -- one layer alone
+
+
+def frames(data: bytes) -> None:
+    """In one read or in many: the same frames, and the same fault behind them."""
+    whole = _frames_of([data])
+    assert _frames_of([data[at : at + 1] for at in range(len(data))]) == whole
+    step = 1 + len(data) // 3
+    assert _frames_of([data[at : at + step] for at in range(0, len(data), step)]) == whole
+
+
+def _frames_of(reads: list[bytes]) -> list[object]:
+    decoder = FrameDecoder(FRAME_BYTES_MAX)
+    found: list[object] = []
+    try:
+        for read in reads:
+            decoder.feed(read)
+            while decoder.next_frame():
+                assert len(decoder.payload()) <= FRAME_BYTES_MAX
+                found.append(decoder.frame())
+    except FrameFault as fault:
+        found.append((fault.frame_type, fault.payload, fault.size, fault.end_octet))
+
+    return found
+
+
+def tables(data: bytes) -> None:
+    """What decodes is encoded to what decodes to the same (rules F-20, F-21)."""
+    try:
+        table = decode_table(data, 0, len(data))
+    except TableError:
+        return
+
+    encoded = encode_table(table)
+    again = decode_table(encoded, 4, len(encoded))
+    assert list(again) == list(table)
+    assert encode_table(again) == encoded
+    assert len(encoded) - 4 <= len(data)
+    assert list(table_to_plain(table)) == list(table)
+    for key, field in table.items():
+        assert fields_equivalent(field, again[key])
+        assert fields_equal_for_headers(field, again[key])
+
+
+def properties(data: bytes) -> None:
+    """What parses can be read and edited, and what was edited parses."""
+    try:
+        parsed = parse_properties(data)
+    except (PropertiesError, TableError):
+        return
+
+    raw = parsed.raw
+    headers = parsed.headers()
+    plain = parsed.to_plain()
+    assert ("headers" in plain) == (parsed.headers_start >= 0)
+    for keys_of in (parsed.cc_keys, parsed.bcc_keys):
+        try:
+            assert all(isinstance(key, str) for key in keys_of())
+        except PreconditionFailed:
+            continue
+
+    extended = parse_properties(set_headers(raw, {"x-death": Field("l", 1)}))
+    assert extended.headers()["x-death"] == Field("l", 1)
+    assert [key for key in extended.headers() if key != "x-death"] == [
+        key for key in headers if key != "x-death"
+    ]
+    assert "BCC" not in parse_properties(without_header(raw, "BCC")).headers()
+    assert parse_properties(without_expiration(raw)).expiration is None
+    assert parse_properties(with_headers(raw, None)).headers_start < 0
+    reply_to = "x" * SHORT_STRING_BYTES_MAX
+    assert parse_properties(with_reply_to(raw, reply_to)).reply_to == reply_to
+
+
+def methods(data: bytes) -> None:
+    """A method frame's payload decodes, or is refused with one of our errors (F-07..F-09)."""
+    with contextlib.suppress(AMQPError, PeerDropped):
+        assert codec.decode_method(int.from_bytes(data[:4], "big"), data) is not None
+
+
+# -- whole connections
+
+
+def connections(data: bytes) -> None:
+    """Octets from the first one on, with whatever handshake they make."""
+    _play(data)
+
+
+def sessions(data: bytes) -> None:
+    """Octets on a running connection with two channels, a queue and messages."""
+    _play(OPEN + SETUP + data)
+
+
+def contents(data: bytes) -> None:
+    """The first octet is the size of the property list, the rest is the body; from queue to grave.
+
+    A message with any properties is published, expires, is dead-lettered and fetched.
+    """
+    raw = data[1 : 1 + data[0]] if data else b""
+    content = build_content(raw, data[1 + len(raw) :])
+    head = 8 + int.from_bytes(content[3:7], "big")
+    arguments = {"x-dead-letter-exchange": "amq.fanout", "x-max-length": 0}
+    _play(
+        OPEN
+        + SETUP
+        + method(1, "queue.declare", queue="dying", arguments=arguments)
+        + method(1, "queue.bind", queue="q", exchange="amq.fanout")
+        + method(1, "basic.publish", exchange="amq.headers", mandatory=True)
+        + _on_channel_1(content, head)
+        + method(2, "basic.publish", routing_key="dying")
+        + _on_channel_1(content, head, channel=b"\x00\x02")
+        + method(1, "basic.get", queue="q", no_ack=True) * 5
+    )
+
+
+def _on_channel_1(content: bytes, head: int, channel: bytes = b"\x00\x01") -> bytes:
+    header = content[:1] + channel + content[3:head]
+    body = content[head:]
+    return header + (body[:1] + channel + body[3:] if body else b"")
+
+
+def _play(data: bytes) -> None:
+    """Whatever became of the connection, the broker is sane and keeps nothing of it."""
+    world = World()
+    session = world.connect()
+    cut = len(data) // 2
+    session.feed(data, [cut])
+    decode_stream(session.link.written)
+    assert world.bugs == [], world.bugs
+    state = session.connection.state
+    if state in (RUNNING, CLOSING):
+        assert not session.link.is_closed
+    elif state != CLOSED:
+        world.wait(LONGEST_CLOSE_S)
+        assert session.link.is_closed
+
+    session.lose()
+    world.wait(LONGEST_CLOSE_S)
+    assert world.bugs == [], world.bugs
+    assert session.link.late_writes == []
+    node = world.node
+    assert not node.connections
+    assert not node.channel_counts
+    assert not node.connection_counts
+    assert not any(queue.unacked_count for queue in world.vhost.queues.values())
+
+
+TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
+    "frames": frames,
+    "tables": tables,
+    "properties": properties,
+    "methods": methods,
+    "handshake": connections,
+    "sessions": sessions,
+    "contents": contents,
+}
