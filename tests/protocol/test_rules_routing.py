@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.exchange.delayed import DelayedExchange
+from broker.wire.tables import Field, encode_table
 from tests.helpers.core import raw_properties
 from tests.helpers.session import Session, World, publish
 
@@ -111,3 +112,24 @@ def test_arguments_are_part_of_what_a_binding_is(session: Session) -> None:
     session.ask(1, "queue.unbind", queue="q", exchange="amq.fanout", arguments={"number": 2})
     session.feed(publish(1, exchange="amq.fanout"))
     assert ready(session) == 2
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sent", "is_match"),
+    [
+        pytest.param(Field("T", 5), Field("T", 5), True, id="same-time"),
+        pytest.param(Field("T", 5), Field("T", 6), False, id="another-time"),
+        pytest.param(Field("T", 5), Field("l", 5), True, id="its-seconds"),
+        pytest.param(Field("T", 5), Field("l", 5_000), False, id="its-milliseconds"),
+        pytest.param(Field("l", 5), Field("T", 5), True, id="the-other-way-round"),
+    ],
+)
+def test_a_time_in_a_header_equals_its_seconds(
+    session: Session, wanted: Field, sent: Field, is_match: bool
+) -> None:
+    """Rules E-93, E-96: the accident of RabbitMQ 3.13 and later is not imitated."""
+    arguments = encode_table({"x-match": Field("S", "all"), "when": wanted})
+    session.ask(1, "queue.bind", queue="q", exchange="amq.headers", arguments=arguments)
+    raw = b"\x20\x00" + encode_table({"when": sent})
+    session.feed(publish(1, "", b"hare", raw, exchange="amq.headers"))
+    assert ready(session) == int(is_match)
