@@ -378,9 +378,7 @@ def _take_identities(properties: Properties, raw: bytes, pos: i64, size: i64) ->
     return pos
 
 
-def _take_headers(
-    properties: Properties, raw: bytes, pos: i64, size: i64, *, is_own: bool
-) -> i64:
+def _take_headers(properties: Properties, raw: bytes, pos: i64, size: i64, *, is_own: bool) -> i64:
     start: i64 = pos + 4
     if start > size:
         raise PropertiesError("headers are cut short")
