@@ -12,6 +12,7 @@ import aio_pika
 import pytest
 from aio_pika import ExchangeType, Message
 from aio_pika.exceptions import CONNECTION_EXCEPTIONS, ConnectionClosed
+from pamqp.commands import Basic
 
 from interop.support.deadline import WITHIN_S, eventually_async
 
@@ -99,11 +100,12 @@ async def test_publishing_program_carries_on_when_the_broker_is_back(
         async def published() -> bool:
             try:
                 async with asyncio.timeout(1):
-                    await channel.default_exchange.publish(Message(b"m"), queue.name)
+                    confirmation = await channel.default_exchange.publish(Message(b"m"), queue.name)
             except (TimeoutError, *CONNECTION_EXCEPTIONS, asyncio.CancelledError):
                 return False
 
-            return True
+            # A return: the connection is back, the queue not yet.
+            return isinstance(confirmation, Basic.Ack)
 
         await eventually_async(published)
         assert (await queue.get(no_ack=True)).body == b"m"

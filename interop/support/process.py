@@ -64,13 +64,20 @@ class BrokerProcess:
         with self.log_path.open("ab") as log:
             self._process = _spawn(self._command, log)
 
+        try:
+            self._wait_until_it_serves(self._process)
+        except BaseException:
+            # A test's own timeout may come first; nobody else would stop the process then.
+            self.stop()
+            raise
+
+    def _wait_until_it_serves(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + START_S
         while not _answers(self.port):
-            if self._process.poll() is not None:
+            if process.poll() is not None:
                 raise RuntimeError(f"the broker ended before it served:\n{self.log_text()}")
 
             if time.monotonic() > deadline:
-                self.stop()
                 raise RuntimeError(f"the broker did not serve in time:\n{self.log_text()}")
 
             time.sleep(_PAUSE_S)
