@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 URL_VARIABLE = "INTEROP_URL"
+
+
+def pytest_configure() -> None:
+    """End on SIGTERM as on an interrupt: fixtures stop the processes they have started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
