@@ -207,13 +207,23 @@ async def _serve(config: Config, log: Log) -> None:
     log("info", "server.stopped", {})
 
 
+STOP_SIGNALS: Final = [
+    getattr(signal, name)
+    for name in ("SIGTERM", "SIGINT", "SIGHUP")
+    if hasattr(signal, name)  # Windows has no SIGHUP
+]
+
+
 class _Signals:
-    """SIGTERM and SIGINT: the first is a future, each later one calls ``on_second``."""
+    """Signals that end the broker: the first is a future, each later one calls ``on_second``.
+
+    SIGHUP is one of them: it comes when the terminal closes, and says goodbye like the others.
+    """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.first: asyncio.Future[str] = loop.create_future()
         self.on_second: Callable[[], None] | None = None
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             try:
                 loop.add_signal_handler(number, self._receive, number)
             except NotImplementedError:  # Windows
@@ -245,7 +255,15 @@ def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWat
         log("warning", "memory.unknown", {"reason": "this system does not tell memory in use"})
         return None
 
-    return MemoryWatch(pump, lambda is_over: node.set_alarm("memory", is_over), limit)
+    def tell(is_over: bool) -> None:
+        if is_over:
+            log("warning", "memory.over", {"used_bytes": resident_bytes(), "limit_bytes": limit})
+
+        node.set_alarm("memory", is_over)
+
+    watch = MemoryWatch(pump, tell, limit)
+    watch.check()
+    return watch
 
 
 def _raise_descriptor_limit() -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "Permission",
     "TopicPermission",
     "compile_pattern",
+    "repeats_a_repeat",
 ]
 
 PATTERN_LENGTH_MAX: Final = 4096
@@ -29,6 +30,35 @@ VERDICTS_MAX: Final = 1024
 """Remembered verdicts of one pattern; beyond, all are forgotten and learnt again."""
 
 _POSIX_CLASS: Final = re.compile(r"\[[^]]*\[:\^?[a-z]+:\]")
+_ESCAPED: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
+_INNERMOST: Final = re.compile(r"\((?:\?:|\?P<\w+>)?([^()]*)\)")
+_ELASTIC: Final = re.compile(r".(?:[*+?]|\{\d*,?\d*\})[?+]?", re.DOTALL)
+_ENDLESS: Final = re.compile(r"[*+]|\{\d*,\}")
+
+
+def repeats_a_repeat(text: str) -> bool:
+    """Whether something without a bound is repeated without a bound, as in ``(a+)+``.
+
+    Python's engine backtracks: such a pattern takes time exponential in the length of a name that
+    it does not match, and the name is a client's choice. A group with something fixed in it, as in
+    ``([a-z]+\\.)+``, passes: what is fixed keeps its turns apart. This finds what people write by
+    mistake, not every pattern that somebody could make up to be slow.
+    """
+    left = _ESCAPED.sub("x", text)
+    while True:
+        group = _INNERMOST.search(left)
+        if group is None:
+            return False
+
+        is_elastic = any(
+            _ENDLESS.search(part) is not None and not _ELASTIC.sub("", part).strip("^$")
+            for part in group[1].split("|")
+        )
+        if is_elastic and _ENDLESS.match(left, group.end()) is not None:
+            return True
+
+        # For the groups around it, it is one letter: a repeated one, if that is all it is.
+        left = left[: group.start()] + ("x+" if is_elastic else "x") + left[group.end() :]
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
@@ -46,6 +76,11 @@ def compile_pattern(text: str) -> re.Pattern[str]:
     if _POSIX_CLASS.search(text):
         # Python would take it for a set of these letters, silently: refuse, do not guess.
         raise ValueError("POSIX classes are not supported - write [a-z] for [[:lower:]]")
+
+    if repeats_a_repeat(text):
+        raise ValueError(
+            "a repeat within a repeat, as in (a+)+, can take for ever to fail: write it with one"
+        )
 
     try:
         return re.compile(text or "^$")

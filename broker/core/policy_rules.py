@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.auth.permissions import repeats_a_repeat
 from broker.core.erlterm import erl_binary, erl_list, erl_plain, erl_string, erl_tuple
 from broker.core.queue.argument_rules import (
     OVERFLOWS,
@@ -308,6 +309,11 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     # RabbitMQ uses PCRE. Its [[:alpha:]] would compile here and match something else.
     if _POSIX_CLASS.search(pattern):
         raise PolicyInvalid("pattern uses a POSIX class such as [:alpha:], which is not supported")
+
+    if repeats_a_repeat(pattern):
+        raise PolicyInvalid(
+            "pattern repeats a repeat, as in (a+)+, and could take for ever to fail"
+        )
 
     try:
         return re.compile(pattern)

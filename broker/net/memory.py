@@ -46,6 +46,11 @@ def available_bytes() -> int | None:
     return min(candidates, default=None)
 
 
+TRIM_CHECKS: Final = 30
+TRIM_GROWTH_BYTES: Final = 16 * 1024 * 1024
+"""Memory that has grown by so much since the last trim, for so many samples, is worth one."""
+
+
 class MemoryWatch:
     """Samples once a second and tells the broker when the limit is crossed, either way.
 
@@ -69,6 +74,8 @@ class MemoryWatch:
         self._limit_bytes = limit_bytes
         self._sample = sample
         self._is_over = False
+        self._trimmed_bytes = 0
+        self._checks_since_trim = 0
         self._timer = pump.loop.call_later(SAMPLE_INTERVAL_S, self._on_timer)
         self._trim = _find_trim()
 
@@ -79,6 +86,16 @@ class MemoryWatch:
     def check(self) -> None:
         """Take one sample now."""
         used = self._sample()
+        if used is not None and used > self._trimmed_bytes + TRIM_GROWTH_BYTES:
+            self._checks_since_trim += 1
+            if self._checks_since_trim >= TRIM_CHECKS and self._trim is not None:
+                # What a load has left behind goes back to the system; what is in use does not
+                # move, so the cost is that of looking.
+                self._trim(0)
+                used = self._sample()
+                self._trimmed_bytes = used or 0
+                self._checks_since_trim = 0
+
         if used is not None and used >= self._limit_bytes and self._trim is not None:
             # Freed memory that the allocator keeps for later would hold the alarm up for ever.
             self._trim(0)

@@ -453,7 +453,7 @@ class Connection(ConnectionHandle):
     def _fail(self, error: AMQPError) -> None:
         """Close towards the client; before anybody is known, drop the socket (rule C-34)."""
         if self.state < OPENING and not isinstance(error, LoginRefused):
-            self.log("warning", "connection.refused", {"reason": error.reply_text})
+            self.log("warning", "connection.refused", _log_fields(error))
             self._drop(DROP_DELAY_MS)
             return
 
@@ -469,10 +469,9 @@ class Connection(ConnectionHandle):
             method_id = int(index & 0xFFFF)
 
         if self.state == OPENING:
-            about: dict[str, object] = {"code": error.code, "reason": error.reply_text}
-            self.log("warning", "connection.refused", about)
+            self.log("warning", "connection.refused", _log_fields(error))
 
-        self._release(error.reply_text, "warning")
+        self._release("", "warning", _log_fields(error))
         self.set_state(CLOSING)
         self.send(
             codec.encode_connection_close(
@@ -541,7 +540,9 @@ class Connection(ConnectionHandle):
         self.output.discard()
         self.link.abort()
 
-    def _release(self, reason: str, level: str = "info") -> None:
+    def _release(
+        self, reason: str, level: str = "info", fields: dict[str, object] | None = None
+    ) -> None:
         """Let go of channels, exclusive queues and places in the books; once (C-70, C-80)."""
         if self not in self.node.connections:
             return
@@ -563,7 +564,7 @@ class Connection(ConnectionHandle):
             vhost.delete_exclusive_queues(self)
             vhost.connection_count -= 1
             self.node.count_connection(self.user.name, -1)
-            self.log(level, "connection.closed", {"reason": reason})
+            self.log(level, "connection.closed", fields or {"reason": reason})
             self.tell("connection.closed")
 
     def tell(self, key: str, number: int = 0) -> None:
@@ -619,3 +620,13 @@ class Connection(ConnectionHandle):
 
         about.update(fields)
         self.node.log(level, event, about)
+
+
+def _log_fields(error: AMQPError) -> dict[str, object]:
+    """What the log says of an error: the reply, and the detail that the peer is not told."""
+    fields: dict[str, object] = {"code": error.code, "reason": error.reply_text}
+    detail = str(error)
+    if detail and detail not in error.reply_text:
+        fields["detail"] = detail
+
+    return fields

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(BUILD_AND_RUN_S)
 @pytest.fixture(scope="session")
 def report(url: str, blocked_url: str | None) -> Report:
     build = build_folder("rust")
-    command(["cargo", "build", "--quiet", "--locked", "--target-dir", build], within=SOURCES)
+    command(["cargo", "build", "--quiet", "--target-dir", build], within=SOURCES)
     program = build / "debug" / "leveret-interop-rust"
     return run_program("rust", [program], url=url, blocked_url=blocked_url)
 

@@ -106,6 +106,35 @@ def build_wheel() -> Path | None:
     return next(wheels.glob("*.whl")) if done.returncode == 0 else None
 
 
+def starts(wheel: Path) -> bool:
+    """Import the whole broker out of the wheel once: a build that compiles need not load."""
+    trial = COPY.with_suffix(".trial")
+    shutil.rmtree(trial, ignore_errors=True)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(trial)
+
+    with LOG.open("ab") as log:
+        done = subprocess.run(
+            [
+                sys.executable,
+                "-P",
+                "-X",
+                "faulthandler",
+                "-c",
+                "import broker.app, broker.embedded",
+            ],
+            check=False,
+            cwd=trial,
+            env={**os.environ, "PYTHONPATH": str(trial)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+
+    shutil.rmtree(trial, ignore_errors=True)
+    return done.returncode == 0
+
+
 def install(wheel: Path, digest: str) -> None:
     """Swap the copy in whole, so that nobody ever imports half of one."""
     fresh, stale = COPY.with_suffix(".new"), COPY.with_suffix(".old")
@@ -160,6 +189,10 @@ def ensure_copy() -> int:
         lines = LOG.read_text(encoding="utf-8", errors="replace").splitlines()
         errors = [line for line in lines if "error:" in line or "leveret:" in line]
         sys.stderr.write("\n".join(errors[:ERROR_LINES_MAX]) + "\n")
+        return 1
+
+    if not starts(wheel):
+        say(f"the compiled build does not start; {LOG.relative_to(ROOT)} has the reason")
         return 1
 
     install(wheel, digest)

@@ -142,7 +142,6 @@ def test_pure_layers_import_nothing_that_touches_the_world(source: Source) -> No
         pytest.param("yaml", {"broker/config/"}, id="yaml-only-in-config"),
         pytest.param("structlog", {"broker/logs.py"}, id="structlog-only-in-logs"),
         pytest.param("click", {"broker/cli/"}, id="click-only-in-the-cli"),
-        pytest.param("rich", {"broker/cli/"}, id="rich-only-in-the-cli"),
         pytest.param(
             "aio_pika",
             {"broker/client/", "broker/queues/", "broker/tasks/"},
