@@ -34,7 +34,6 @@ from broker.wire.constants import (
     CHANNEL_CLOSE_OK,
     CHANNEL_OPEN,
     FRAME_METHOD,
-    QUEUE_DELETE,
 )
 from broker.wire.hot import long_long_at
 
@@ -86,6 +85,7 @@ class Channel:
 
     __slots__ = (
         "_assembly",
+        "_holds_notices",
         "_late_notices",
         "actor",
         "channel_id",
@@ -129,6 +129,7 @@ class Channel:
         self.last_queue: str | None = None
         self._assembly: ContentAssembly | None = None
         self._late_notices: list[bytes] = []
+        self._holds_notices = False
 
     def send(self, payload: bytes) -> None:
         """Send a method on this channel."""
@@ -290,15 +291,20 @@ class Channel:
         self.consumers.pop(consumer.tag, None)
         if self.state == CHANNEL_RUNNING and self.connection.client.wants_cancel_notify:
             notice = codec.encode_basic_cancel(consumer.tag)
-            if self.method_index == QUEUE_DELETE:
+            if self._holds_notices:
                 # RabbitMQ: who deletes a queue learns of that before its own consumers' end;
                 # py-amqp counts on it (rule OR-05).
                 self._late_notices.append(notice)
             else:
                 self.send(notice)
 
+    def hold_notices(self) -> None:
+        """This channel deletes a queue now: what it hears of its own consumers comes afterwards."""
+        self._holds_notices = True
+
     def send_late_notices(self) -> None:
         """Send what had to wait for the answer to queue.delete."""
+        self._holds_notices = False
         notices = self._late_notices
         self._late_notices = []
         for notice in notices:

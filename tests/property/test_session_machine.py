@@ -638,3 +638,11 @@ class SessionMachine(SessionModel, RuleBasedStateMachine):
 
 TestSession = SessionMachine.TestCase
 TestSession.settings = settings(stateful_step_count=50, report_multiple_bugs=False)
+
+
+def test_who_has_deleted_a_queue_hears_when_somebody_else_deletes_another() -> None:
+    """Rules Q-53, OR-05. Found by the machine: the notice waited for the next queue.delete."""
+    machine = SessionMachine()
+    machine.begin(["", "", "", ""])
+    machine.delete(1, 1, "b", "")
+    machine.delete(0, 1, "a", "")

@@ -85,6 +85,8 @@ def delete(channel: Channel, method: QueueDelete) -> None:
     name = named_or_last_queue(channel, strip_line_breaks(method.queue))
     count = 0
     if not is_reply_name(name):
+        # If it fails the channel closes, and hears of nothing any more.
+        channel.hold_notices()
         count = queue_commands.delete_queue(
             channel.vhost,
             channel.actor,
