@@ -24,7 +24,12 @@ from broker.core.node import Node
 from broker.core.settings import NodeSettings
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
 from broker.net.listeners import Address, Listeners
-from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
+from broker.net.memory import (
+    MemoryWatch,
+    available_bytes,
+    keep_freed_memory,
+    resident_bytes,
+)
 from broker.net.pump import Pump
 from broker.net.reception import Reception
 from broker.protocol.connection import Connection
@@ -200,6 +205,7 @@ async def _serve(config: Config, log: Log) -> None:
     app = await Application.start(config, log)
     _log_start(config, app, log)
     _tune_collector()
+    keep_freed_memory()
     name = await signals.first
     log("info", "server.stopping", {"signal": name, "connections": len(app.node.connections)})
     signals.on_second = app.abort

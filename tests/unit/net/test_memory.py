@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import pytest
@@ -65,3 +66,13 @@ def test_what_is_allocated_is_seen() -> None:
     assert after is not None
     assert after - before > 20_000_000
     assert ballast
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's allocator")
+def test_the_allocator_can_be_told_to_keep_what_is_freed() -> None:
+    script = "from broker.net.memory import keep_freed_memory; print(keep_freed_memory())"
+    # In a process of its own: it cannot be taken back.
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "True\n"
