@@ -208,4 +208,4 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):  # another C library than glibc
         return False
 
-    return all([mallopt(option, value) == 1 for option, value in ALLOCATOR_OPTIONS])
+    return all(mallopt(option, value) == 1 for option, value in ALLOCATOR_OPTIONS)
