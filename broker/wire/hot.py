@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-__all__ = ["encode_get_ok", "encode_return", "long_long_at", "skip_short_string"]
+__all__ = ["encode_get_ok", "encode_return", "long_long_at"]
 
 RETURN_NO_ROUTE = b"\x00\x3c\x00\x32\x01\x38\x08NO_ROUTE"
 """basic.return with reply code 312 and its text, up to the exchange (rule T-06)."""
@@ -54,8 +54,3 @@ def long_long_at(buffer: bytes, position: i64) -> i64:
         | buffer[position + 7]
     )
     return (high << 56) | low
-
-
-def skip_short_string(buffer: bytes, position: i64) -> i64:
-    """Where the short string at ``position`` ends."""
-    return position + 1 + buffer[position]
