@@ -9,9 +9,9 @@ all drop costs no stack.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.message import Address, Message, content_with_properties
+from broker.core.message import NO_TTL, Address, Message, content_with_properties
 from broker.core.routing import NO_KEEPERS
 from broker.limits import DEATHS_BYTES_MAX
 from broker.wire.properties import set_encoded_headers, without_expiration
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
 
 __all__ = ["DeadLetters", "Death", "DeathHistory", "RetainedLetter", "is_cycle", "record_death"]
-
-NO_TTL: Final = -1
 
 
 class Death(NamedTuple):

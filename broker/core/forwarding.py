@@ -5,9 +5,10 @@ Nobody waits for the outcome: what reaches no queue is gone, and what a queue re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.core.expiration import parse_expiration
+from broker.core.message import NO_TTL
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
 
 __all__ = ["forward", "hand_to", "keys_of"]
-
-NO_TTL: Final = -1
 
 
 def keys_of(message: Message) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GONE",
     "NO_DEADLINE",
+    "NO_TTL",
     "Address",
     "Message",
     "build_content",
@@ -30,6 +31,9 @@ __all__ = [
 
 NO_DEADLINE: Final = 0
 """A deadline that never comes; every real one is greater, in milliseconds of the node's clock."""
+
+NO_TTL: Final = -1
+"""The time to live of a message that has none, in place of milliseconds."""
 
 GONE: Final = -1
 """The deadline of a message that has expired and left, but whose place is not cleared yet."""

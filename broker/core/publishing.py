@@ -12,7 +12,7 @@ from broker.core.erlterm import erl_binary
 from broker.core.exchange_commands import exchange_named
 from broker.core.expiration import parse_expiration
 from broker.core.forwarding import keys_of
-from broker.core.message import Address, Message, content_with_properties
+from broker.core.message import NO_TTL, Address, Message, content_with_properties
 from broker.core.reply_to import REPLY_ALIAS
 from broker.core.routing import NO_KEEPERS
 from broker.core.transaction import Publication, Transaction
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from broker.wire.properties import Properties
 
 __all__ = ["CARE_FLAGS", "Publisher", "Route"]
-
-NO_TTL: Final = -1
 
 CARE_FLAGS: Final = 0x2000 | 0x0200 | 0x0100 | 0x0010 | 0x0003
 """Property flags of messages that need more than their address: headers, reply-to, expiration,

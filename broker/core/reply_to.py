@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.erlterm import resource_text
+from broker.core.message import NO_TTL
 from broker.core.queue.arguments import QueueSettings
-from broker.core.queue.queue import NO_TTL, Queue, QueueDefinition
+from broker.core.queue.queue import Queue, QueueDefinition
 from broker.errors import NotFound
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from broker.protocol.client import Client
 from broker.protocol.content import UnfinishedContents
 from broker.protocol.delivery_age import DeliveryAges
 from broker.protocol.faults import frame_error, is_known_frame, misplaced_frame, unknown_frame
-from broker.protocol.handshake import PROTOCOL_HEADER, Handshake, accepts_header
+from broker.protocol.handshake import Handshake, accepts_header
 from broker.protocol.heartbeat import Heartbeat
 from broker.protocol.methods import METHODS
 from broker.protocol.states import (
@@ -55,6 +55,7 @@ from broker.wire.constants import (
     CONNECTION_CLOSE_OK,
     FRAME_HEARTBEAT,
     FRAME_METHOD,
+    PROTOCOL_HEADER,
 )
 from broker.wire.framing import FRAME_OVERHEAD, FrameDecoder, FrameFault
 from broker.wire.methods import ConnectionUpdateSecret

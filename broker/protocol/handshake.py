@@ -16,6 +16,7 @@ from broker.errors import LoginRefused, NotAllowed, PeerDropped
 from broker.limits import DROP_DELAY_MS, FRAME_BYTES_MIN
 from broker.protocol.states import OPENING, STARTING, TUNING
 from broker.wire import codec
+from broker.wire.constants import PROTOCOL_HEADER
 from broker.wire.methods import (
     ConnectionOpen,
     ConnectionStartOk,
@@ -28,9 +29,8 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.protocol.connection import Connection
 
-__all__ = ["PROTOCOL_HEADER", "Handshake", "accepts_header"]
+__all__ = ["Handshake", "accepts_header"]
 
-PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 OLD_PROTOCOL_HEADER: Final = b"AMQP\x01\x01\x00\x09"
 """How the first clients of 0-9-1 announced it (rule C-02)."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.wire.constants import HEARTBEAT_FRAME
+
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
     from broker.core.deadlines import Deadlines, Timer
     from broker.protocol.connection import Connection
 
-__all__ = ["HEARTBEAT_FRAME", "Heartbeat"]
-
-HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+__all__ = ["Heartbeat"]
 
 SILENT_CHECKS_MAX: Final = 2
 """Checks without a new byte after which the peer is taken for dead (rule C-61)."""

@@ -7,7 +7,7 @@ returns. Invariant between calls: no message is ready while a consumer is able t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.binding import Destination
 from broker.core.consumer import Consumer
@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
 
-__all__ = ["NO_TTL", "Queue", "QueueDefinition"]
-
-NO_TTL: Final = -1
-"""The time to live of a message that has none, in place of milliseconds."""
+__all__ = ["Queue", "QueueDefinition"]
 
 
 class QueueDefinition(NamedTuple):
