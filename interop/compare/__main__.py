@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from interop.compare import recordings, scenarios
 from interop.compare.accepted import ACCEPTED
 from interop.compare.catalogue import SCENARIOS, Scenario
+from interop.compare.management_api import ManagementAPI
 from interop.compare.network import SocketNetwork
 from interop.compare.recordings import Recording
 from interop.compare.report import side_by_side
@@ -35,6 +36,9 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 LIVE_VARIABLE: Final = "INTEROP_RABBITMQ"
 QUIET_S: Final = 0.08
 """How long RabbitMQ, whose parts run at once, must be silent to have nothing more to say."""
+
+MANAGEMENT_AFTER: Final = 10_000
+"""How far RabbitMQ's management port is from the one for AMQP."""
 
 VERSIONS: Final = (recordings.NEW, recordings.OLD)
 
@@ -53,15 +57,8 @@ def main(words: Sequence[str] | None = None) -> int:
         _record(live, bool(options.only))
 
     others = {version: live.get(version) or recordings.load(version) for version in VERSIONS}
-    with contextlib.ExitStack() as stack:
-        if options.url:
-            target = _target(options.url, 0.0)
-        else:
-            broker = stack.enter_context(BrokerProcess(options.command))
-            target = _target(broker.url, 0.0)
-
-        own = _play(target, recordings.OWN, chosen, False)
-
+    own = _play_own(options, chosen)
+    chosen = [scenario for scenario in chosen if scenario.name in own.transcripts]
     if options.record:
         _record_own(own, bool(options.only))
 
@@ -85,6 +82,9 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="keep the answers in the tree")
     parser.add_argument("--list", action="store_true", help="print the scenarios with their rules")
     parser.add_argument("--url", help="the broker to compare; one is started otherwise")
+    parser.add_argument(
+        "--management", default="", metavar="URL", help="the management API of the one at --url"
+    )
     serve = shlex.quote(str(ROOT / "scripts" / "serve"))
     parser.add_argument(
         "--command",
@@ -113,15 +113,23 @@ def _list(chosen: Sequence[Scenario]) -> None:
     _say(f"{len(chosen)}: " + ", ".join(f"{name} {count}" for name, count in counts.items()))
 
 
-def _target(url: str, quiet_s: float) -> Target:
+def _target(url: str, quiet_s: float, management: str = "") -> Target:
     parts = urlsplit(url)
-    return Target(SocketNetwork(parts.hostname or "127.0.0.1", parts.port or 5672), quiet_s)
+    network = SocketNetwork(parts.hostname or "127.0.0.1", parts.port or 5672)
+    administration = ManagementAPI(management) if management else None
+    return Target(network, quiet_s, administration=administration)
+
+
+def _management_of(url: str) -> str:
+    """Where RabbitMQ has its management API, unless it was told otherwise."""
+    parts = urlsplit(url)
+    return f"http://{parts.hostname or '127.0.0.1'}:{(parts.port or 5672) + MANAGEMENT_AFTER}"
 
 
 def _live_targets(urls: Sequence[str]) -> list[tuple[str, Target]]:
     found = []
     for url in urls:
-        target = _target(url, QUIET_S)
+        target = _target(url, QUIET_S, _management_of(url))
         version = _product_version(target).rpartition(".")[0]
         if version not in VERSIONS:
             raise SystemExit(f"{url} is version {version}; known are {', '.join(VERSIONS)}")
@@ -129,6 +137,44 @@ def _live_targets(urls: Sequence[str]) -> list[tuple[str, Target]]:
         found.append((version, target))
 
     return found
+
+
+def _play_own(options: argparse.Namespace, chosen: Sequence[Scenario]) -> Recording:
+    """Play all that can be played against the broker that is compared."""
+    plain = [scenario for scenario in chosen if not scenario.is_administered]
+    administered = [scenario for scenario in chosen if scenario.is_administered]
+    with contextlib.ExitStack() as stack:
+        if options.url:
+            target = _target(options.url, 0.0, options.management)
+        else:
+            target = _target(stack.enter_context(BrokerProcess(options.command)).url, 0.0)
+
+        if target.administration is not None:
+            return _play(target, recordings.OWN, chosen, False)
+
+        own = _play(target, recordings.OWN, plain, False)
+        if administered and not options.url:
+            embedded = _embedded_target(stack)
+            if embedded is not None:
+                more = _play(embedded, recordings.OWN, administered, False)
+                return Recording(own.product, own.transcripts | more.transcripts)
+
+    if administered:
+        _say(f"{len(administered)} scenarios that need an administration are left out")
+
+    return own
+
+
+def _embedded_target(stack: contextlib.ExitStack) -> Target | None:
+    """A broker in this process, whose core does what an administration asks; None when this
+    Python has not what the broker needs."""
+    try:
+        from interop.compare.node_administration import embedded_target
+    except ImportError as error:
+        _say(f"no broker in this process: {error}; .venv/bin/python has what it needs")
+        return None
+
+    return stack.enter_context(embedded_target())
 
 
 def _product_version(target: Target) -> str:

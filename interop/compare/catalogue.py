@@ -26,6 +26,9 @@ class Scenario(NamedTuple):
     is_slow: bool
     """Whether it waits for time to pass, so that it is better run beside others."""
 
+    is_administered: bool = False
+    """Whether it needs an administration, and not AMQP alone."""
+
     @property
     def section(self) -> str:
         return self.name.partition("/")[0]
@@ -34,21 +37,28 @@ class Scenario(NamedTuple):
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def add(name: str, rules: str, play: Callable[[Session], None], *, is_slow: bool = False) -> None:
+def add(
+    name: str,
+    rules: str,
+    play: Callable[[Session], None],
+    *,
+    is_slow: bool = False,
+    is_administered: bool = False,
+) -> None:
     """Add a scenario."""
     if name in SCENARIOS:
         raise ValueError(f"two scenarios {name}")
 
-    SCENARIOS[name] = Scenario(name, rules, play, is_slow)
+    SCENARIOS[name] = Scenario(name, rules, play, is_slow, is_administered)
 
 
 def scenario(
-    name: str, rules: str, *, is_slow: bool = False
+    name: str, rules: str, *, is_slow: bool = False, is_administered: bool = False
 ) -> Callable[[Callable[[Session], None]], Callable[[Session], None]]:
     """Add the function as a scenario."""
 
     def register(play: Callable[[Session], None]) -> Callable[[Session], None]:
-        add(name, rules, play, is_slow=is_slow)
+        add(name, rules, play, is_slow=is_slow, is_administered=is_administered)
         return play
 
     return register

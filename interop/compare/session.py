@@ -6,12 +6,14 @@ import contextlib
 import secrets
 from typing import TYPE_CHECKING, NamedTuple
 
+from interop.compare.administration import Refused
 from interop.compare.client import FRAME_MAX, Channel, Link
 from interop.compare.transcript import Transcript
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from interop.compare.administration import Administration
     from interop.compare.catalogue import Scenario
     from interop.compare.network import Network
 
@@ -28,6 +30,9 @@ class Target(NamedTuple):
     patience_s: float = 5.0
     """How long what has to come may take."""
 
+    administration: Administration | None = None
+    """What does to it what AMQP cannot; scenarios that need it are not for brokers without."""
+
 
 class Session:
     """What a scenario gets."""
@@ -39,6 +44,7 @@ class Session:
         self.transcript = Transcript(self._run_name, target.network.wall)
         self.links: list[Link] = []
         self._names: list[str] = []
+        self._undoings: list[Callable[[], None]] = []
 
     # -- what scenarios use
 
@@ -114,6 +120,37 @@ class Session:
         if answer.name == "channel.close":
             channel.link.record(channel.number, f"({name}: {answer.text('reply_text')})")
 
+    @property
+    def administration(self) -> Administration:
+        """What does to the broker what AMQP cannot."""
+        found = self.target.administration
+        assert found is not None, "the scenario is added without is_administered=True"
+        return found
+
+    def administer(
+        self, what: str, step: Callable[[], None], *, undo: Callable[[], None] | None = None
+    ) -> None:
+        """Take a step of the administration; it is written down when the broker refuses it.
+
+        Args:
+            what: what the step is for, for the transcript.
+            step: calls a method of the administration.
+            undo: calls another one when the scenario is over, whether or not there is still
+                something to undo.
+
+        """
+        if undo is not None:
+            self._undoings.append(undo)
+
+        try:
+            step()
+        except Refused as refusal:
+            self.note(f"{what} refused: {refusal}")
+
+    def note(self, line: str) -> None:
+        """Write down something that no connection said."""
+        self.transcript.add("administration", 0, line)
+
     def quiet(self, label: str) -> None:
         """Wait until everything sent is done and nothing more comes, and mark the place."""
         self._settle()
@@ -178,6 +215,10 @@ class Session:
                     link.call("connection.close", reply_code=200)
 
                 link.end()
+
+        while self._undoings:
+            with contextlib.suppress(OSError, Refused):
+                self._undoings.pop()()
 
         if self._names:
             with contextlib.suppress(OSError):

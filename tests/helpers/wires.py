@@ -6,14 +6,23 @@ from typing import TYPE_CHECKING
 
 from broker.protocol.connection import Connection
 from broker.protocol.link import Link, Peer
+from interop.compare.node_administration import NodeAdministration
+from interop.compare.session import Target
 from tests.helpers.session import World
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from interop.compare.network import Wire
 
-__all__ = ["EmbeddedNetwork"]
+__all__ = ["EmbeddedNetwork", "embedded_target"]
+
+
+def embedded_target() -> Target:
+    """A node of its own with its administration."""
+    network = EmbeddedNetwork()
+    administration = NodeAdministration(network.world.node, network.run)
+    return Target(network, administration=administration)
 
 
 class EmbeddedNetwork:
@@ -38,6 +47,12 @@ class EmbeddedNetwork:
             due_s = world.node.next_deadline()
             step_s = left_s if due_s is None else round(due_s - self.now(), 3)
             world.wait(min(left_s, max(0.001, step_s)))
+
+    def run(self, command: Callable[[], None]) -> None:
+        """Do one thing to the node from outside a connection."""
+        self.world.node.advance(self.now())
+        command()
+        self.world.settle()
 
     def now(self) -> float:
         return self.world.clock.monotonic()

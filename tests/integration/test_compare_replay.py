@@ -11,7 +11,7 @@ from interop.compare import recordings, scenarios
 from interop.compare.accepted import ACCEPTED
 from interop.compare.catalogue import SCENARIOS, Scenario
 from interop.compare.session import Target, run_scenario
-from tests.helpers.wires import EmbeddedNetwork
+from tests.helpers.wires import embedded_target
 
 assert scenarios.__all__, "importing them fills the catalogue"
 
@@ -23,7 +23,7 @@ RECORDED = {
 
 @pytest.fixture(scope="module")
 def target() -> Target:
-    return Target(EmbeddedNetwork())
+    return embedded_target()
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=lambda scenario: scenario.name)

@@ -1,0 +1,110 @@
+"""Administration of this broker by the commands of its core, and a broker in a thread to try it on.
+
+It is the only part of the comparison that knows the broker under comparison.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING
+
+from broker.clock import SystemClock
+from broker.core.policy import policy_from_plain
+from broker.core.policy_rules import PolicyInvalid
+from broker.embedded import Broker
+from broker.net.pump import Pump
+from interop.compare.administration import Governed, Refused
+from interop.compare.network import SocketNetwork
+from interop.compare.session import Target
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from broker.core.node import Node
+    from broker.core.policy import Policy
+    from interop.compare.administration import PolicySetting
+
+__all__ = ["NodeAdministration", "embedded_target"]
+
+
+class NodeAdministration:
+    """Runs commands of a node.
+
+    Args:
+        node: the broker core.
+        run: does one thing to the core where and when that may be done.
+
+    """
+
+    def __init__(self, node: Node, run: Callable[[Callable[[], None]], None]) -> None:
+        self._node = node
+        self._run = run
+
+    def set_policy(self, setting: PolicySetting) -> None:
+        plain = {
+            "pattern": setting.pattern,
+            "definition": setting.definition,
+            "apply-to": setting.apply_to,
+            "priority": setting.priority,
+        }
+        is_operator = setting.is_operator
+        try:
+            policy = policy_from_plain(setting.name, plain, is_operator=is_operator)
+        except PolicyInvalid as error:
+            raise Refused(str(error)) from None
+
+        vhost = self._node.vhosts[setting.vhost]
+        self._run(lambda: vhost.set_policy(policy, is_operator=is_operator))
+
+    def clear_policy(self, name: str, *, is_operator: bool = False, vhost: str = "/") -> None:
+        found: list[bool] = []
+        clear = self._node.vhosts[vhost].clear_policy
+        self._run(lambda: found.append(clear(name, is_operator=is_operator)))
+        if not found[0]:
+            raise Refused("Not Found")
+
+    def queue_governed(self, queue: str, expected: Governed, *, vhost: str = "/") -> Governed:
+        host = self._node.vhosts[vhost]
+        applied = host.policies.for_queue(queue, host.queues[queue].type)
+        definition = dict(host.queues[queue].policy_definition)
+        return Governed(_name(applied.policy), _name(applied.operator_policy), definition)
+
+    def exchange_policy(self, exchange: str, *, vhost: str = "/") -> str:
+        return _name(self._node.vhosts[vhost].policies.for_exchange(exchange).policy)
+
+
+def _name(policy: Policy | None) -> str:
+    return policy.name if policy is not None else ""
+
+
+@contextlib.contextmanager
+def embedded_target() -> Iterator[Target]:
+    """A broker that listens on a port of its own, in a thread of this process."""
+    started: Future[tuple[Broker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+
+    async def serve() -> None:
+        async with Broker() as broker:
+            ended = asyncio.Event()
+            started.set_result((broker, asyncio.get_running_loop(), ended))
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+    thread.start()
+    broker, loop, ended = started.result(timeout=10)
+    pump = Pump(broker.node, SystemClock(), loop)
+
+    def run(command: Callable[[], None]) -> None:
+        async def step() -> None:
+            pump.run(command)
+
+        asyncio.run_coroutine_threadsafe(step(), loop).result(timeout=10)
+
+    try:
+        network = SocketNetwork(broker.host, broker.port)
+        yield Target(network, administration=NodeAdministration(broker.node, run))
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
