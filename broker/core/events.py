@@ -2,7 +2,8 @@
 
 The exchange is there only where it was asked for, in the virtual host ``/``, and hears of all
 virtual hosts. An event costs one look at an attribute where it is not there, and where nobody has
-bound anything to it one more look. Only commands have events: no message ever causes one.
+bound anything to it one more look. Only commands and logins have events: no message ever causes
+one.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ if TYPE_CHECKING:
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
 
-__all__ = ["EVENT_EXCHANGE", "Events"]
+__all__ = ["ACTING_USER", "EVENT_EXCHANGE", "Events"]
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
+ACTING_USER: Final = "user_who_performed_action"
+"""The header that names who gave the command, in events of users, their rights and limits."""
+
 PERSISTENT_FLAGS: Final = b"\x10\x40\x02"
 """delivery_mode 2 and a timestamp, which is still to come (rule X-02)."""
 
@@ -46,7 +50,7 @@ class Events:
         self._outbox = Outbox(home, EVENT_EXCHANGE)
 
     def tell(self, key: str, **fields: object) -> None:
-        """Tell of an event; text, numbers, booleans and arguments become headers."""
+        """Tell of an event; text, numbers, booleans, arguments and tuples become headers."""
         if not self._outbox.is_heard():
             return
 
@@ -162,5 +166,7 @@ def _field_of(value: object) -> Field:
         return Field("I" if abs(value) <= INT_MAX else "l", value)
     if isinstance(value, dict):
         return Field("F", value)
+    if isinstance(value, tuple):
+        return Field("A", [_field_of(one) for one in value])
 
     return Field("S", str(value))

@@ -18,6 +18,7 @@ from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange.registry import create_exchange
 from broker.core.output import OutputSet
 from broker.core.tracing import Tracer
+from broker.core.user_commands import forget_rights_in, tell
 from broker.core.vhost import Log, VirtualHost
 from broker.limits import TIMERS_PER_TURN_MAX
 
@@ -161,8 +162,8 @@ class Node:
 
     # -- virtual hosts and rights
 
-    def add_vhost(self, name: str) -> VirtualHost:
-        """Make a virtual host, or find it."""
+    def add_vhost(self, name: str, *, by: str = "") -> VirtualHost:
+        """Make a virtual host, or find it; ``by`` names the administrator, if it was one."""
         vhost = self.vhosts.get(name)
         if vhost is None:
             vhost = VirtualHost(
@@ -177,8 +178,7 @@ class Node:
                 self._begin_events(vhost)
 
             vhost.events = self.events
-            if self.events is not None:
-                self.events.tell("vhost.created", name=name)
+            tell(self, "vhost.created", by, name=name)
 
         return vhost
 
@@ -189,13 +189,13 @@ class Node:
         for vhost in self.vhosts.values():
             vhost.events = self.events
 
-    def delete_vhost(self, name: str) -> bool:
+    def delete_vhost(self, name: str, *, by: str = "") -> bool:
         """Delete a virtual host with all it holds; its connections are closed (rule PM-31)."""
         vhost = self.vhosts.pop(name, None)
         if vhost is None:
             return False
 
-        self.users.forget_vhost(name)
+        forget_rights_in(self, name, by=by)
         for connection in list(self.connections):
             if connection.belongs_to(None, vhost):
                 connection.force_close(f"vhost '{name}' is deleted")
@@ -206,10 +206,9 @@ class Node:
         for exchange in vhost.exchanges.values():
             exchange.detach()
 
-        if self.events is not None:
-            self.events.tell("vhost.deleted", name=name)
-            if name == EVENTS_VHOST:
-                self._end_events()
+        tell(self, "vhost.deleted", by, name=name)
+        if name == EVENTS_VHOST:
+            self._end_events()
 
         return True
 
@@ -217,23 +216,6 @@ class Node:
         self.events = None
         for vhost in self.vhosts.values():
             vhost.events = None
-
-    def delete_user(self, name: str) -> bool:
-        """Delete a user; their connections are closed (rule PM-31)."""
-        user = self.users.users.get(name)
-        if user is None:
-            return False
-
-        self.users.delete_user(name)
-        if self.events is not None:
-            self.events.tell("user.deleted", name=name)
-
-        for connection in list(self.connections):
-            if connection.belongs_to(user, None):
-                connection.force_close(f"user '{name}' is deleted")
-
-        self.rights_changed()
-        return True
 
     def rights_changed(self) -> None:
         """Users or permissions are others than before: remembered verdicts are stale (PM-11)."""
@@ -272,7 +254,7 @@ class Node:
         key = "alarm.set" if is_on else "alarm.cleared"
         self.log("warning", key, {"alarm": name})
         if self.events is not None:
-            self.events.tell(key, name=name)
+            self.events.tell(key, source=name, node=self.settings.node_name)
 
         for connection in list(self.connections):
             connection.alarms_changed()

@@ -130,6 +130,7 @@ class Handshake:
             raise self._refused(method.mechanism, answer.user, answer.reason)
 
         connection.set_user(self._authenticate(method.mechanism, answer))
+        self._tell_of_login("user.authentication.success", answer.user, method.mechanism)
         settings = connection.node.settings
         connection.set_state(TUNING)
         connection.send(
@@ -157,6 +158,12 @@ class Handshake:
             "login.refused",
             {"user": user_name, "mechanism": mechanism_name, "reason": reason},
         )
+        self._tell_of_login(
+            "user.authentication.failure",
+            user_name,
+            mechanism_name,
+            error=f"user '{user_name}' - invalid credentials",
+        )
         if not connection.client.has_capability("authentication_failure_close"):
             return dropped("login refused")
 
@@ -167,6 +174,24 @@ class Handshake:
             method_id=0,
             is_fatal=True,
         )
+
+    def _tell_of_login(self, key: str, user_name: str, mechanism_name: str, **more: object) -> None:
+        """Rule E-134: where from and how, but never why not (rule C-32)."""
+        connection = self._connection
+        events = connection.node.events
+        if events is not None:
+            peer = connection.peer
+            events.tell(
+                key,
+                name=user_name,
+                connection_name=connection.name,
+                connection_type="network",
+                auth_mechanism=mechanism_name,
+                peer_host=peer.host,
+                peer_port=peer.port,
+                ssl=peer.is_tls,
+                **more,
+            )
 
     # -- limits
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.core.user_commands import delete_user
 from tests.helpers.session import (
     HEARTBEAT,
     Session,
@@ -209,7 +210,7 @@ def test_connections_go_with_their_user_and_their_virtual_host(scope: str) -> No
     session = world.open(1)
     other = world.open(greeting=handshake(vhost="other", user="nobody", password="nobody"))
     if scope == "user":
-        assert world.node.delete_user("guest")
+        delete_user(world.node, "guest", by="nobody")
     else:
         assert world.node.delete_vhost("/")
 

@@ -6,11 +6,30 @@ from typing import Any
 
 import pytest
 
+from broker.auth.passwords import make_password_hash
+from broker.core.limit_commands import (
+    clear_user_limits,
+    clear_vhost_limits,
+    set_user_limits,
+    set_vhost_limits,
+)
 from broker.core.policy import policy_from_plain
 from broker.core.settings import NodeSettings
+from broker.core.user_commands import (
+    Rights,
+    TopicRights,
+    clear_permissions,
+    clear_topic_permissions,
+    delete_user,
+    put_user,
+    set_password_hash,
+    set_permissions,
+    set_topic_permissions,
+    set_user_tags,
+)
 from broker.wire.properties import parse_properties
 from tests.helpers.core import plain_headers
-from tests.helpers.session import World, publish
+from tests.helpers.session import World, handshake, publish
 
 EVENTS = "amq.rabbitmq.event"
 
@@ -119,7 +138,8 @@ def test_connections_channels_and_consumers_tell_of_their_end_too(scene: Scene) 
     name = other.connection.name
     where = {"vhost": "/", "user": "guest"}
     channel = {"name": f"{name} (7)", "connection": name, "number": 7, **where}
-    connection, opened, consumer = scene.heard()
+    login, connection, opened, consumer = scene.heard()
+    assert login[0] == "user.authentication.success"
     assert connection == ("connection.created", {"name": name, **where})
     assert opened == ("channel.created", channel)
     assert consumer[0] == "consumer.created"
@@ -150,15 +170,14 @@ def test_cancelling_and_deleting_the_queue_end_consumers_once_each(scene: Scene)
     ]
 
 
-def test_policies_virtual_hosts_users_and_alarms_have_events(scene: Scene) -> None:
+def test_policies_virtual_hosts_and_alarms_have_events(scene: Scene) -> None:
     """Rule E-134."""
     vhost, node = scene.world.vhost, scene.world.node
     vhost.set_policy(policy_from_plain("p", {"pattern": "^q", "definition": {"max-length": 1}}))
     vhost.clear_policy("p")
     vhost.clear_policy("p")
-    node.add_vhost("other")
+    node.add_vhost("other", by="root")
     node.delete_vhost("other")
-    node.delete_user("nobody")
     node.set_alarm("memory", True)
     node.set_alarm("memory", False)
     told = scene.heard()
@@ -167,12 +186,13 @@ def test_policies_virtual_hosts_users_and_alarms_have_events(scene: Scene) -> No
         "policy.cleared",
         "vhost.created",
         "vhost.deleted",
-        "user.deleted",
         "alarm.set",
         "alarm.cleared",
     ]
     assert told[0][1]["pattern"] == "^q"
-    assert told[2][1] == {"name": "other"}
+    assert told[2][1] == {"name": "other", "user_who_performed_action": "root"}
+    assert told[3][1] == {"name": "other"}
+    assert told[4][1] == {"source": "memory", "node": node.settings.node_name}
 
 
 def test_other_virtual_hosts_are_heard_of_in_the_first() -> None:
@@ -216,3 +236,93 @@ def test_messages_cause_no_events_and_without_bindings_nothing_is_made() -> None
     scene.client.feed(publish(1, "q"))
     scene.client.ask(1, "basic.get", queue="q", no_ack=True)
     assert scene.keys() == []
+
+
+def test_users_and_their_rights_tell_who_changed_them(scene: Scene) -> None:
+    """Rule E-134."""
+    node = scene.world.node
+    secret = make_password_hash("secret", b"salt")
+    put_user(node, "bob", secret, tags=["monitoring", "impersonator"], by="root")
+    put_user(node, "eve", None, tags=[], by="root")
+    put_user(node, "eve", secret, tags=[], by="root")
+    set_password_hash(node, "bob", None, by="root")
+    set_user_tags(node, "bob", ["management"], by="root")
+    rights = Rights("a", "b", "c")
+    topic = TopicRights("t", "b", "c")
+    where = {"user": "bob", "vhost": "/"}
+    set_permissions(node, "bob", rights, vhost="/", by="root")
+    clear_permissions(node, "bob", vhost="/", by="root")
+    clear_permissions(node, "bob", vhost="/", by="root")
+    set_topic_permissions(node, "bob", topic, vhost="/", by="root")
+    clear_topic_permissions(node, "bob", vhost="/", by="root")
+    delete_user(node, "bob", by="root")
+    who = {"user_who_performed_action": "root"}
+    tags = ["monitoring", "impersonator"]
+    assert scene.heard() == [
+        ("user.created", {"name": "bob", **who}),
+        ("user.tags.set", {"name": "bob", "tags": tags, **who}),
+        ("user.created", {"name": "eve", **who}),
+        ("user.password.changed", {"name": "eve", **who}),
+        ("user.tags.set", {"name": "eve", "tags": [], **who}),
+        ("user.password.cleared", {"name": "bob", **who}),
+        ("user.tags.set", {"name": "bob", "tags": ["management"], **who}),
+        ("permission.created", {**where, **rights._asdict(), **who}),
+        ("permission.deleted", {**where, **who}),
+        ("topic.permission.created", {**where, **topic._asdict(), **who}),
+        ("topic.permission.deleted", {**where, **who}),
+        ("user.deleted", {"name": "bob", **who}),
+    ]
+
+
+def test_rights_in_a_virtual_host_go_with_it(scene: Scene) -> None:
+    """Rules E-134, PM-31."""
+    node = scene.world.node
+    node.add_vhost("v")
+    set_permissions(node, "guest", Rights("", "", ""), vhost="v", by="root")
+    set_topic_permissions(node, "guest", TopicRights("t", "", ""), vhost="v", by="root")
+    scene.heard()
+    node.delete_vhost("v", by="root")
+    assert scene.keys() == ["topic.permission.deleted", "permission.deleted", "vhost.deleted"]
+
+
+def test_limits_have_events(scene: Scene) -> None:
+    """Rules E-134, PM-30."""
+    node = scene.world.node
+    set_user_limits(node, "guest", {"max-channels": 7}, by="root")
+    clear_user_limits(node, "guest", by="root")
+    set_vhost_limits(node, "/", {"max-queues": 5}, by="root")
+    clear_vhost_limits(node, "/", by="root")
+    who = {"name": "limits", "user_who_performed_action": "root"}
+    user, vhost = {"username": "guest", **who}, {"vhost": "/", **who}
+    parameter = {"component": "vhost-limits", **vhost}
+    assert scene.heard() == [
+        ("user.limits.set", {"max-channels": 7, **user}),
+        ("user.limits.cleared", user),
+        ("parameter.set", {"value": {"max-queues": 5}, **parameter}),
+        ("vhost.limits.set", {"max-queues": 5, **vhost}),
+        ("parameter.cleared", parameter),
+        ("vhost.limits.cleared", vhost),
+    ]
+
+
+def test_logins_have_events_that_tell_no_secret(scene: Scene) -> None:
+    """Rules E-134, C-32: nor whether it was the name or the password."""
+    scene.world.open().lose()
+    for user, password in (("guest", "wrong"), ("no-such-user", "guest")):
+        scene.world.connect().feed(handshake(user=user, password=password))
+
+    told = [event for event in scene.heard() if event[0].startswith("user.")]
+    assert [key for key, _ in told] == ["user.authentication.success"] + [
+        "user.authentication.failure"
+    ] * 2
+    assert told[0][1] == {
+        "name": "guest",
+        "connection_name": "127.0.0.1:40000 -> 127.0.0.1:5672",
+        "connection_type": "network",
+        "auth_mechanism": "PLAIN",
+        "peer_host": "127.0.0.1",
+        "peer_port": 40000,
+        "ssl": False,
+    }
+    errors = [headers["error"] for _, headers in told[1:]]
+    assert errors == [f"user '{name}' - invalid credentials" for name in ("guest", "no-such-user")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.policy import policy_from_plain
+from broker.core.user_commands import delete_user
 from tests.helpers.core import raw_properties
 from tests.helpers.rights import ALL, BobScene
 from tests.helpers.session import Session, World, assert_connection_closing, publish
@@ -172,7 +173,7 @@ def test_who_is_deleted_is_disconnected(what: str) -> None:
     scene.world.settle()
     assert bob.take_bytes() == b""
     if what == "user":
-        scene.world.node.delete_user("bob")
+        delete_user(scene.world.node, "bob", by="guest")
         text = "user 'bob' is deleted"
     else:
         scene.world.node.delete_vhost("/")

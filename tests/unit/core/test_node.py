@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.settings import NodeSettings
+from broker.core.user_commands import NoSuchUser, delete_user
 from tests.helpers.session import World, handshake, method, publish
 
 
@@ -115,7 +116,7 @@ def test_a_deleted_users_connections_are_closed(world: World) -> None:
     theirs = world.open(1, greeting=handshake(user="nobody", password="nobody"))
     others = world.open(1)
     theirs.ask(1, "queue.declare", queue="q", exclusive=True)
-    assert world.node.delete_user("nobody")
+    delete_user(world.node, "nobody", by="guest")
     world.settle()
     [close] = theirs.heard()
     assert close.arguments == {
@@ -126,11 +127,12 @@ def test_a_deleted_users_connections_are_closed(world: World) -> None:
     }
     assert not world.vhost.queues
     assert others.is_running
-    assert not world.node.delete_user("nobody")
+    with pytest.raises(NoSuchUser, match="no user 'nobody'"):
+        delete_user(world.node, "nobody", by="guest")
 
 
 def test_a_deleted_user_cannot_come_back(world: World) -> None:
-    world.node.delete_user("guest")
+    delete_user(world.node, "guest", by="guest")
     session = world.connect()
     session.feed(handshake())
     assert session.names()[-1] == "connection.close"
