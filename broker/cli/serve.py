@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["serve"]
+__all__ = ["serve", "storage_overrides"]
 
 LOOPS = ("asyncio", "uvloop")
 
@@ -24,6 +24,8 @@ LOOPS = ("asyncio", "uvloop")
 @click.option("--host", help="Where to listen; replaces the listeners of the configuration.")
 @click.option("--port", type=click.IntRange(0, 65535), help="Likewise; 0 takes any free port.")
 @click.option("--heartbeat", metavar="DURATION", help="Heartbeat to offer, such as 30s; 0 is none.")
+@click.option("--data-dir", metavar="PATH", help="Where to keep what survives a restart.")
+@click.option("--memory-only", is_flag=True, help="Keep nothing; replaces the data directory.")
 @click.option("--log-level", type=click.Choice(LEVELS))
 @click.option("--log-format", type=click.Choice(FORMATS))
 @click.option(
@@ -37,6 +39,7 @@ LOOPS = ("asyncio", "uvloop")
 def serve(
     config: str | None,
     loop_name: str,
+    memory_only: bool,
     **options: str | int | None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
@@ -45,7 +48,9 @@ def serve(
     """
     from broker.config.loader import load_config
 
-    loaded = load_config(config, _overrides(options))
+    overrides = _overrides(options)
+    overrides.update(storage_overrides(options["data_dir"], is_memory_only=memory_only))
+    loaded = load_config(config, overrides)
     import_structlog_lightly()
     from broker.app import serve as run
 
@@ -72,6 +77,22 @@ def _overrides(options: dict[str, str | int | None]) -> dict[str, object]:
         overrides["listeners.amqp"] = [listener]
 
     return overrides
+
+
+def storage_overrides(data_dir: str | int | None, *, is_memory_only: bool) -> dict[str, object]:
+    """What the two options say; each replaces what the configuration says of the other.
+
+    Raises:
+        UsageError: both are there.
+
+    """
+    if data_dir is not None and is_memory_only:
+        raise click.UsageError("--data-dir and --memory-only exclude one another: use one of them")
+
+    if data_dir is not None:
+        return {"storage.data_dir": data_dir, "storage.memory_only": False}
+
+    return {"storage.data_dir": None, "storage.memory_only": True} if is_memory_only else {}
 
 
 def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:

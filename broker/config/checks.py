@@ -64,6 +64,7 @@ def check(config: Config, report: Report) -> None:
     """Report dangling references, clashes and contradictions; warn of likely ones."""
     _check_listeners(config.listeners.amqp, report)
     _check_users(config, report)
+    _check_storage(config, report)
     for vhost in config.vhosts:
         _check_permissions(vhost, config, report)
         _check_bindings(vhost, report)
@@ -181,6 +182,17 @@ def _warn_of_users(config: Config, report: Report) -> None:
             report.warn_at(
                 keys, "anybody on the network can log in as guest with its well-known password"
             )
+
+
+# Storage
+
+
+def _check_storage(config: Config, report: Report) -> None:
+    if config.storage.memory_only and config.storage.data_dir is not None:
+        report.add_at(
+            ("storage", "memory_only"),
+            "nothing is kept, and data_dir says where to keep it - remove one of the two",
+        )
 
 
 # Virtual hosts

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.auth.mechanisms import MECHANISM_NAMES
-from broker.config import topology_fields, user_fields
+from broker.config import storage_fields, topology_fields, user_fields
 from broker.config.records import Key, ListOf, NamedMap, Record, Values
 from broker.config.schema import (
     DEFAULT_CONFIG,
-    AlarmsConfig,
     AMQPListenerConfig,
     AuthConfig,
     CompatibilityConfig,
@@ -22,27 +21,23 @@ from broker.config.schema import (
     LimitsConfig,
     ListenersConfig,
     LogConfig,
-    MemoryAlarmConfig,
     NodeConfig,
     Secret,
 )
 from broker.config.shapes import (
-    JSON,
     Boolean,
     Choice,
     Integer,
     Name,
     Nullable,
     SecretText,
-    Shape,
     Text,
 )
-from broker.config.tree import Scalar
 from broker.config.units import Duration, Size
 
 if TYPE_CHECKING:
     from broker.config.problems import Keys
-    from broker.config.tree import Node, Report
+    from broker.config.tree import Report, Scalar
 
 __all__ = ["ROOT", "VERSION"]
 
@@ -76,42 +71,6 @@ class _Bind(Text):
 def _is_ipv4(text: str) -> bool:
     parts = text.split(".")
     return len(parts) == 4 and all(part and len(part) <= 3 and int(part) <= 255 for part in parts)
-
-
-class _MemoryLimit(Shape[MemoryAlarmConfig]):
-    """A share of the memory, a size, or null."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a share of the memory as 60%, a size as 512MiB, or null for no alarm",
-            MemoryAlarmConfig(),
-        )
-        self._size = Size(2**20, 2**60)
-
-    def read(self, node: Node, at: Keys, report: Report) -> MemoryAlarmConfig:
-        if isinstance(node, Scalar):
-            if node.value is None:
-                return MemoryAlarmConfig(limit_fraction=None)
-
-            percent = node.text.removesuffix("%").strip()
-            if node.text.endswith("%") and percent.isdecimal() and 1 <= int(percent) <= 100:
-                return MemoryAlarmConfig(limit_fraction=int(percent) / 100)
-
-            if isinstance(node.value, float):
-                return self.refuse(node, at, report, "write a share in percent: 60%")
-
-        size = self._size.size_of(node)
-        if size is None:
-            return self.refuse(node, at, report, self._size.hint(node))
-
-        if size < 2**20:
-            return self.refuse(node, at, report, "less than 1MiB stops everything")
-
-        return MemoryAlarmConfig(limit_fraction=None, limit_bytes=size)
-
-    def json_schema(self) -> JSON:
-        percent: JSON = {"type": "string", "pattern": "^[0-9]+%$"}
-        return {"anyOf": [percent, self._size.json_schema(), {"type": "null"}]}
 
 
 NODE_NAME: Final = Key(
@@ -267,19 +226,6 @@ EVENT_EXCHANGE: Final = Key(
     "Whether the virtual host / has the exchange amq.rabbitmq.event, for events of the broker.",
     written="false",
 )
-MEMORY_LIMIT: Final = Key(
-    "limit",
-    _MemoryLimit(),
-    _D.alarms.memory,
-    "Publishers are held back above this share (60%) or size (512MiB); null for never.",
-    written="60%",
-)
-ALARMS_MEMORY: Final = Key(
-    "memory",
-    Record("the memory alarm", (MEMORY_LIMIT,), lambda v: v[MEMORY_LIMIT]),
-    _D.alarms.memory,
-    "When memory runs short.",
-)
 
 VERSION: Final = Key(
     "version",
@@ -390,12 +336,6 @@ COMPATIBILITY: Final = Key(
     _D.compatibility,
     "For programs that look closely.",
 )
-ALARMS: Final = Key(
-    "alarms",
-    Record("the alarms", (ALARMS_MEMORY,), lambda v: AlarmsConfig(v[ALARMS_MEMORY])),
-    _D.alarms,
-    "When publishers are held back.",
-)
 
 _KEYS: Final = (
     VERSION,
@@ -404,11 +344,12 @@ _KEYS: Final = (
     AUTH,
     USERS,
     VHOSTS,
+    storage_fields.STORAGE,
     LIMITS,
     HEARTBEAT,
     LOG,
     COMPATIBILITY,
-    ALARMS,
+    storage_fields.ALARMS,
 )
 
 
@@ -419,11 +360,12 @@ def _config(values: Values) -> Config:
         auth=values[AUTH],
         users=values[USERS],
         vhosts=values[VHOSTS],
+        storage=values[storage_fields.STORAGE],
         limits=values[LIMITS],
         heartbeat_s=int(values[HEARTBEAT]),
         log=values[LOG],
         compatibility=values[COMPATIBILITY],
-        alarms=values[ALARMS],
+        alarms=values[storage_fields.ALARMS],
     )
 
 
@@ -441,6 +383,9 @@ ROOT: Final = Record(
         "frame_max": "it stands under limits",
         "channel_max": "it stands under limits",
         "max_message_size": "it stands under limits",
+        "data_dir": "it stands under storage",
+        "memory_only": "it stands under storage",
+        "store": "write storage",
         "loopback_users": "it is auth.loopback_only_users",
         "loopback_only_users": "it stands under auth",
         "queues": "queues stand with their virtual host: vhosts: {/: {queues: ...}}",

@@ -133,7 +133,7 @@ def _finish(
         apply_override(root, key, value, report)
 
     config = _with_password_files(ROOT.read(root, (), report), report, directory)
-    config = grant_defaults(config, report)
+    config = _with_data_directory(grant_defaults(config, report), report, directory)
     check(config, report)
     if report.problems:
         raise ConfigProblems(sorted(report.problems, key=_position))
@@ -167,6 +167,17 @@ def _with_password_file(user: UserConfig, keys: Keys, report: Report, directory:
         return user
 
     return user._replace(password=Secret(text.rstrip("\r\n")))
+
+
+def _with_data_directory(config: Config, report: Report, directory: str) -> Config:
+    """What the file says starts at the file; what the command line says, where we are."""
+    data_dir = config.storage.data_dir
+    place = report.places.get(("storage", "data_dir"))
+    if not data_dir or place is None or not place.line:
+        return config
+
+    path = os.path.join(directory, data_dir)
+    return config._replace(storage=config.storage._replace(data_dir=path))
 
 
 def _position(problem: Problem) -> tuple[int, int]:

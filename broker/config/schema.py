@@ -24,6 +24,7 @@ __all__ = [
     "BindingConfig",
     "CompatibilityConfig",
     "Config",
+    "DiskAlarmConfig",
     "ExchangeConfig",
     "LimitsConfig",
     "ListenersConfig",
@@ -34,6 +35,7 @@ __all__ = [
     "PolicyConfig",
     "QueueConfig",
     "Secret",
+    "StorageConfig",
     "TopicPermissionConfig",
     "UserConfig",
     "UserLimitsConfig",
@@ -183,6 +185,17 @@ class VHostConfig(NamedTuple):
     operator_policies: tuple[PolicyConfig, ...] = ()
 
 
+class StorageConfig(NamedTuple):
+    data_dir: str | None = None
+    """None is the usual place of the system; never set together with memory_only."""
+
+    sync: str = "group"
+    """``group``, ``interval`` or ``none``."""
+
+    memory_only: bool = False
+    segment_bytes: int = 16_777_216
+
+
 class LimitsConfig(NamedTuple):
     channel_max: int = 2047
     """Offered in connection.tune; 0 is no limit (rule C-40)."""
@@ -225,8 +238,14 @@ class MemoryAlarmConfig(NamedTuple):
     limit_bytes: int | None = None
 
 
+class DiskAlarmConfig(NamedTuple):
+    free_bytes_min: int | None = 50_000_000
+    """RabbitMQ's default; None for no alarm."""
+
+
 class AlarmsConfig(NamedTuple):
     memory: MemoryAlarmConfig = MemoryAlarmConfig()
+    disk: DiskAlarmConfig = DiskAlarmConfig()
 
 
 _GUEST: Final = UserConfig("guest", password=Secret("guest"), tags=("administrator",))
@@ -243,6 +262,7 @@ class Config(NamedTuple):
     auth: AuthConfig = AuthConfig()
     users: tuple[UserConfig, ...] = (_GUEST,)
     vhosts: tuple[VHostConfig, ...] = (_DEFAULT_VHOST,)
+    storage: StorageConfig = StorageConfig()
     limits: LimitsConfig = LimitsConfig()
     heartbeat_s: int = 60
     """Offered in connection.tune; 0 is none (rule C-40)."""

@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from broker.config import fields, topology_fields, user_fields
+from broker.config import fields, storage_fields, topology_fields, user_fields
 from broker.config.records import Record
 from broker.protocol import states
 from broker.wire.constants import METHOD_NAMES
@@ -194,7 +194,9 @@ def _configurable_keys() -> list[tuple[str, Key[object]]]:
     found: list[tuple[str, Key[object]]] = [
         *_keys_of(fields.LIMITS, "limits"),
         (fields.HEARTBEAT.name, fields.HEARTBEAT),
-        ("alarms.memory.limit", fields.MEMORY_LIMIT),
+        ("alarms.memory.limit", storage_fields.MEMORY_LIMIT),
+        ("alarms.disk.free_limit", storage_fields.DISK_FREE_LIMIT),
+        ("storage.segment_size", storage_fields.STORAGE_SEGMENT),
         ("listeners.amqp[].backlog", fields.LISTENER_BACKLOG),
         *_keys_of(user_fields.USER_LIMITS, "users[].limits"),
         *_keys_of(topology_fields.VHOST_LIMITS, "vhosts.NAME.limits"),

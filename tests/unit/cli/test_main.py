@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 import socket
 import sys
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 
 from broker.cli import main as module
 from broker.cli.main import COMMANDS, cli, main
+from broker.cli.serve import storage_overrides
+from broker.config.loader import load_config
 from broker.config.problems import ConfigProblems, Problem
+from broker.config.schema import StorageConfig
 from broker.errors import StartError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int | str | None:
@@ -39,7 +46,16 @@ def test_help_lists_every_command(
     assert all(re.search(rf"^  {name}  +\w", output, re.MULTILINE) for name in COMMANDS)
 
 
-@pytest.mark.parametrize("arguments", [["nonsense"], ["serve", "--port", "70000"], ["ping", "x"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["serve", "--port", "70000"],
+        ["serve", "--data-dir", "x", "--memory-only"],
+        ["ping", "x"],
+    ],
+    ids=" ".join,
+)
 def test_wrong_usage_ends_with_2(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -91,3 +107,20 @@ def test_the_group_knows_its_commands() -> None:
     context = click.Context(cli)
     assert cli.get_command(context, "nonsense") is None
     assert {cli.get_command(context, name) is not None for name in COMMANDS} == {True}
+
+
+@pytest.mark.parametrize(
+    ("data_dir", "memory_only", "expected"),
+    [
+        pytest.param(None, False, StorageConfig(data_dir="/from/the/file"), id="neither"),
+        pytest.param("/x", False, StorageConfig(data_dir="/x"), id="--data-dir"),
+        pytest.param(None, True, StorageConfig(memory_only=True), id="--memory-only"),
+    ],
+)
+def test_where_to_store_replaces_what_the_file_says(
+    data_dir: str | None, memory_only: bool, expected: StorageConfig, tmp_path: Path
+) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text("version: 1\nstorage: {data_dir: /from/the/file}\n")
+    overrides = storage_overrides(data_dir, is_memory_only=memory_only)
+    assert load_config(str(path), overrides).storage == expected

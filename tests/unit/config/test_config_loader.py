@@ -23,12 +23,14 @@ from broker.config.schema import (
     AMQPListenerConfig,
     BindingConfig,
     Config,
+    DiskAlarmConfig,
     ExchangeConfig,
     MemoryAlarmConfig,
     PermissionConfig,
     PolicyConfig,
     QueueConfig,
     Secret,
+    StorageConfig,
     UserConfig,
 )
 from broker.config.shapes import Shape
@@ -193,6 +195,36 @@ def test_times_can_be_fractions_where_that_makes_sense(tmp_path: Path) -> None:
 )
 def test_sizes_may_have_units(tmp_path: Path, text: str, size: int) -> None:
     assert load(tmp_path, f"limits: {{frame_max: {text}}}\n").limits.frame_max_bytes == size
+
+
+def test_the_storage_is_read_whole(tmp_path: Path) -> None:
+    text = "storage: {data_dir: /srv/leveret, sync: interval, segment_size: 1MiB}\n"
+    assert load(tmp_path, text).storage == StorageConfig("/srv/leveret", "interval", False, 2**20)
+    text = "storage: {memory_only: true, data_dir: null}\n"
+    assert load(tmp_path, text).storage == StorageConfig(None, "group", True, 2**24)
+
+
+def test_a_relative_data_directory_starts_at_the_configuration(tmp_path: Path) -> None:
+    config = load(tmp_path, "storage: {data_dir: '${DIR}/data'}\n", {"DIR": "below"})
+    assert config.storage.data_dir == str(tmp_path / "below" / "data")
+
+
+def test_a_relative_data_directory_from_elsewhere_starts_where_we_are(tmp_path: Path) -> None:
+    assert config_from_dict({"storage": {"data_dir": "data"}}).storage.data_dir == "data"
+    path = tmp_path / "f.yaml"
+    path.write_text("version: 1\nstorage: {data_dir: other}\n")
+    assert load_config(str(path), {"storage.data_dir": "data"}).storage.data_dir == "data"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1GB", 10**9), ("5000", 5000), ("null", None)], ids=str
+)
+def test_the_disk_alarm_has_a_size_or_nothing(
+    tmp_path: Path, text: str, expected: int | None
+) -> None:
+    config = load(tmp_path, f"alarms: {{disk: {{free_limit: {text}}}}}\n")
+    assert config.alarms.disk == DiskAlarmConfig(expected)
+    assert config.alarms.memory == DEFAULT_CONFIG.alarms.memory
 
 
 @pytest.mark.parametrize(

@@ -287,6 +287,34 @@ TYPES = [
         id="fraction",
     ),
     pytest.param(
+        "storage: {sync: always}\n",
+        "f.yaml:2:17: storage.sync: expected group, interval or none, got the text 'always'",
+        id="sync",
+    ),
+    pytest.param(
+        "storage: {data_dir: ''}\n",
+        "f.yaml:2:21: storage.data_dir: expected the path of a directory, or null for the usual"
+        " place, got the text '' - write null for the usual place",
+        id="empty data_dir",
+    ),
+    pytest.param(
+        "storage: {fsync: always}\n",
+        "f.yaml:2:11: storage.fsync: unknown key - write sync: group, interval or none",
+        id="fsync",
+    ),
+    pytest.param(
+        "storage: {memory_only: true, data_dir: /srv/leveret}\n",
+        "f.yaml:2:24: storage.memory_only: nothing is kept, and data_dir says where to keep it"
+        " - remove one of the two",
+        id="memory only with a directory",
+    ),
+    pytest.param(
+        "alarms: {disk: {limit: 1GB}}\n",
+        "f.yaml:2:17: alarms.disk.limit: unknown key - write free_limit: it is about what is free,"
+        " not what is used",
+        id="disk limit",
+    ),
+    pytest.param(
         "auth: {mechanisms: [plain]}\n",
         "f.yaml:2:21: auth.mechanisms.0: expected PLAIN, AMQPLAIN or ANONYMOUS, got the text"
         " 'plain' - write PLAIN, upper and lower case count",
@@ -345,7 +373,7 @@ KEYS = [
     pytest.param(
         "zzz: 1\n",
         "f.yaml:2:1: zzz: unknown key - the configuration has version, node, listeners, auth,"
-        " users, vhosts, limits, heartbeat, log, compatibility, alarms",
+        " users, vhosts, storage, limits, heartbeat, log, compatibility, alarms",
         id="not even near",
     ),
     pytest.param(
