@@ -129,6 +129,29 @@ RETURNS_COUNT: Final = Difference(
     "with its channel (rules QQ-03, QQ-04)",
 )
 
+STREAM_OFFSET: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "reply_code",
+    "an offset of the wrong type is named in a 406; RabbitMQ crashes with 541 (rule ST-04)",
+)
+
+STREAM_FILTER: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "reply_code",
+    "a filter without a value, or with one that is no text, is named in a 406; 4.3 crashes with "
+    "541, 3.10 knows no filters (rule ST-08)",
+)
+
+ANSWER_FIRST: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "order",
+    "the answer comes before what is delivered for the credit that it gives back, for streams as "
+    "for other queues (rules A-10, TX-04)",
+)
+
 ACCEPTED: Final[dict[str, Difference]] = {
     "C/header-0-8": HEADER_REPLY._replace(
         like=OWN,
@@ -276,6 +299,40 @@ ACCEPTED: Final[dict[str, Difference]] = {
         "an ack of several frees all their consumers before anything is delivered, so they take "
         "turns; in RabbitMQ the first to be freed gets all (rule QS-10)",
     ),
+    "ST/acks-in-a-transaction": ANSWER_FIRST,
+    "ST/all-kinds-of-headers": Difference(
+        OWN,
+        DELIBERATE,
+        "headers",
+        "headers come back as they were published; RabbitMQ forgets tables and arrays, and 4.3 "
+        "makes texts of bytes (rule ST-05)",
+    ),
+    "ST/delivery-modes": Difference(
+        OLD,
+        VERSION,
+        "delivery_mode",
+        "a message without a delivery mode is delivered without, as in 3.10; 4.3 says 1 "
+        "(rule ST-05)",
+    ),
+    "ST/filter-array-of-numbers": STREAM_FILTER,
+    "ST/filter-empty-array": STREAM_FILTER,
+    "ST/global-prefetch-alone": GLOBAL_QOS._replace(
+        like=OWN,
+        field="reply_code",
+        reason="a limit for the channel is none for the consumer, as in 3.10 to 4.2; the text is "
+        "that of 4.3 (rules ST-02, QS-08)",
+    ),
+    "ST/global-prefetch-besides-its-own": GLOBAL_QOS._replace(
+        field="reply_code",
+        reason="540 on a channel with a limit of its own, as in 3.10 to 4.2 (rule QS-08)",
+    ),
+    "ST/offset-that-is-array": STREAM_OFFSET,
+    "ST/offset-that-is-boolean": STREAM_OFFSET,
+    "ST/offset-that-is-decimal": STREAM_OFFSET,
+    "ST/offset-that-is-double": STREAM_OFFSET,
+    "ST/offset-that-is-table": STREAM_OFFSET,
+    "ST/offset-that-is-void": STREAM_OFFSET,
+    "ST/recover": ANSWER_FIRST,
     "T/long-text-two-byte-characters": CUT_BY_BYTES,
     "TX/queue-deleted-after-the-publish": ONE_LINE,
 }

@@ -20,6 +20,8 @@ from interop.compare.scenarios import (
     quorum,
     reply_to,
     settling,
+    stream_reading,
+    streams,
 )
 
 __all__ = [
@@ -42,4 +44,6 @@ __all__ = [
     "quorum",
     "reply_to",
     "settling",
+    "stream_reading",
+    "streams",
 ]
