@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from interop.compare import recordings, scenarios
 from interop.compare.accepted import ACCEPTED
 from interop.compare.catalogue import SCENARIOS, Scenario
+from interop.compare.control_tool import ControlTool
 from interop.compare.management_api import ManagementAPI
 from interop.compare.network import SocketNetwork
 from interop.compare.recordings import Recording
@@ -34,6 +35,7 @@ __all__ = ["main"]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LIVE_VARIABLE: Final = "INTEROP_RABBITMQ"
+CONTROL_VARIABLE: Final = "INTEROP_RABBITMQCTL"
 QUIET_S: Final = 0.08
 """How long RabbitMQ, whose parts run at once, must be silent to have nothing more to say."""
 
@@ -51,10 +53,11 @@ def main(words: Sequence[str] | None = None) -> int:
         _list(chosen)
         return 0
 
+    targets = _live_targets(options.live, options.control)
     live = {version: _play(target, version, chosen, options.record) for version, target
-            in _live_targets(options.live)}  # fmt: skip
+            in targets}  # fmt: skip
     if options.record:
-        _record(live, bool(options.only))
+        _record(live, bool(options.only) or not options.control)
 
     others = {version: live.get(version) or recordings.load(version) for version in VERSIONS}
     own = _play_own(options, chosen)
@@ -78,6 +81,13 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
         default=os.environ.get(LIVE_VARIABLE, "").split(),
         metavar="URL",
         help=f"a RabbitMQ to ask anew; also taken from {LIVE_VARIABLE}",
+    )
+    parser.add_argument(
+        "--control",
+        default=os.environ.get(CONTROL_VARIABLE, ""),
+        metavar="COMMAND",
+        help="rabbitmqctl of a live one, with {version} where 3.10 or 4.3 goes, for the scenarios "
+        f"that raise alarms; also taken from {CONTROL_VARIABLE}",
     )
     parser.add_argument("--record", action="store_true", help="keep the answers in the tree")
     parser.add_argument("--list", action="store_true", help="print the scenarios with their rules")
@@ -126,15 +136,17 @@ def _management_of(url: str) -> str:
     return f"http://{parts.hostname or '127.0.0.1'}:{(parts.port or 5672) + MANAGEMENT_AFTER}"
 
 
-def _live_targets(urls: Sequence[str]) -> list[tuple[str, Target]]:
+def _live_targets(urls: Sequence[str], control: str) -> list[tuple[str, Target]]:
     found = []
     for url in urls:
-        target = _target(url, QUIET_S, _management_of(url))
+        target = _target(url, QUIET_S)
         version = _product_version(target).rpartition(".")[0]
         if version not in VERSIONS:
             raise SystemExit(f"{url} is version {version}; known are {', '.join(VERSIONS)}")
 
-        found.append((version, target))
+        tool = ControlTool(control.replace("{version}", version)) if control else None
+        administration = ManagementAPI(_management_of(url), tool)
+        found.append((version, target._replace(administration=administration)))
 
     return found
 
@@ -191,6 +203,13 @@ def _product_version(target: Target) -> str:
 def _play(target: Target, label: str, chosen: Sequence[Scenario], is_checked: bool) -> Recording:
     """Play all against a broker; when checked, twice: what is not the same again is no record."""
     rounds = []
+    administration = target.administration
+    if administration is not None and not administration.has_control:
+        left_out = sum(scenario.is_alone for scenario in chosen)
+        chosen = [scenario for scenario in chosen if not scenario.is_alone]
+        if left_out:
+            _say(f"{left_out} scenarios that need --control are left out with {label}")
+
     for _ in range(2 if is_checked else 1):
         runs = Runs(target, chosen, is_waiting=target.quiet_s > 0)
         rounds.append({scenario.name: runs.transcript(scenario) for scenario in chosen})

@@ -29,6 +29,9 @@ class Scenario(NamedTuple):
     is_administered: bool = False
     """Whether it needs an administration, and not AMQP alone."""
 
+    is_alone: bool = False
+    """Whether the administration changes the whole broker, so that nothing else may run."""
+
     @property
     def section(self) -> str:
         return self.name.partition("/")[0]
@@ -44,21 +47,34 @@ def add(
     *,
     is_slow: bool = False,
     is_administered: bool = False,
+    is_alone: bool = False,
 ) -> None:
     """Add a scenario."""
     if name in SCENARIOS:
         raise ValueError(f"two scenarios {name}")
 
-    SCENARIOS[name] = Scenario(name, rules, play, is_slow, is_administered)
+    SCENARIOS[name] = Scenario(name, rules, play, is_slow, is_administered or is_alone, is_alone)
 
 
 def scenario(
-    name: str, rules: str, *, is_slow: bool = False, is_administered: bool = False
+    name: str,
+    rules: str,
+    *,
+    is_slow: bool = False,
+    is_administered: bool = False,
+    is_alone: bool = False,
 ) -> Callable[[Callable[[Session], None]], Callable[[Session], None]]:
     """Add the function as a scenario."""
 
     def register(play: Callable[[Session], None]) -> Callable[[Session], None]:
-        add(name, rules, play, is_slow=is_slow, is_administered=is_administered)
+        add(
+            name,
+            rules,
+            play,
+            is_slow=is_slow,
+            is_administered=is_administered,
+            is_alone=is_alone,
+        )
         return play
 
     return register

@@ -40,6 +40,8 @@ class Link:
         heartbeats: how many have come.
         is_recording: whether what comes is written down.
         is_running: whether the broker has said open-ok.
+        is_blocked: whether the broker does not read what is sent, so that nothing is awaited. A
+            client that cannot be told sets it by itself.
 
     """
 
@@ -53,6 +55,7 @@ class Link:
         self.is_answering = True
         self.is_recording = True
         self.is_running = False
+        self.is_blocked = False
         self.frame_max = FRAME_MAX
         self.channels: dict[int, Channel] = {}
         self.inbox: list[Method] = []
@@ -233,6 +236,9 @@ class Link:
         self.inbox.append(method)
         self.record(0, show_method(method))
         self.is_running = self.is_running or method.name == "connection.open-ok"
+        if method.name in {"connection.blocked", "connection.unblocked"}:
+            self.is_blocked = method.name == "connection.blocked"
+
         if method.name == "connection.close":
             self.is_ending = self.is_closed_by_broker = True
             if self.is_answering:
@@ -334,7 +340,7 @@ class Channel:
 
     def sync(self) -> None:
         """Wait until the broker has taken all that was sent on this channel."""
-        if not self.is_usable:
+        if not self.is_usable or self.link.is_blocked:
             return
 
         self._syncs += 1

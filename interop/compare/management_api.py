@@ -7,10 +7,14 @@ import html
 import json
 import time
 from http.client import HTTPConnection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlsplit
 
-from interop.compare.administration import Governed, PolicySetting, Refused
+from interop.compare.administration import Governed, PolicySetting, Refused, Rights
+
+if TYPE_CHECKING:
+    from interop.compare.administration import TopicRights, UserSetting
+    from interop.compare.control_tool import ControlTool
 
 __all__ = ["ManagementAPI"]
 
@@ -22,9 +26,16 @@ FAILED: Final = "Validation failed\n\n"
 
 
 class ManagementAPI:
-    """The API at an address such as ``http://127.0.0.1:15672``, as guest."""
+    """The API at an address such as ``http://127.0.0.1:15672``, as guest.
 
-    def __init__(self, url: str) -> None:
+    Args:
+        url: the address.
+        control: does what the API cannot, if there is a tool for it.
+
+    """
+
+    def __init__(self, url: str, control: ControlTool | None = None) -> None:
+        self._control = control
         parts = urlsplit(url)
         self._host = parts.hostname or "127.0.0.1"
         self._port = parts.port or 15672
@@ -32,6 +43,10 @@ class ManagementAPI:
             "Authorization": "Basic " + base64.b64encode(b"guest:guest").decode(),
             "Content-Type": "application/json",
         }
+
+    @property
+    def has_control(self) -> bool:
+        return self._control is not None
 
     # -- policies
 
@@ -65,6 +80,53 @@ class ManagementAPI:
 
     def exchange_policy(self, exchange: str, *, vhost: str = "/") -> str:
         return str(self.call("GET", "exchanges", vhost, exchange).get("policy") or "")
+
+    # -- users and virtual hosts
+
+    def put_user(self, setting: UserSetting) -> None:
+        password = setting.password or setting.name
+        body = {"password": password, "tags": ",".join(setting.tags)}
+        self.call("PUT", "users", setting.name, body=body)
+
+    def delete_user(self, name: str) -> None:
+        self.call("DELETE", "users", name)
+
+    def add_vhost(self, name: str) -> None:
+        self.call("PUT", "vhosts", name, body={})
+        self.set_rights("guest", Rights(".*", ".*", ".*"), vhost=name)
+
+    def delete_vhost(self, name: str) -> None:
+        self.call("DELETE", "vhosts", name)
+
+    def set_rights(self, user: str, rights: Rights, *, vhost: str = "/") -> None:
+        self.call("PUT", "permissions", vhost, user, body=rights._asdict())
+
+    def clear_rights(self, user: str, *, vhost: str = "/") -> None:
+        self.call("DELETE", "permissions", vhost, user)
+
+    def set_topic_rights(self, user: str, rights: TopicRights, *, vhost: str = "/") -> None:
+        self.call("PUT", "topic-permissions", vhost, user, body=rights._asdict())
+
+    def clear_topic_rights(self, user: str, *, vhost: str = "/") -> None:
+        self.call("DELETE", "topic-permissions", vhost, user)
+
+    def limit_user(self, user: str, limit: str, value: int) -> None:
+        self.call("PUT", "user-limits", user, limit, body={"value": value})
+
+    def limit_vhost(self, vhost: str, limit: str, value: int) -> None:
+        self.call("PUT", "vhost-limits", vhost, limit, body={"value": value})
+
+    # -- the whole broker
+
+    def set_alarm(self, name: str, is_on: bool) -> None:
+        self._controlled().set_alarm(name, is_on)
+
+    def set_consumer_timeout(self, milliseconds: int | None) -> None:
+        self._controlled().set_consumer_timeout(milliseconds)
+
+    def _controlled(self) -> ControlTool:
+        assert self._control is not None, "the scenario is added without is_alone=True"
+        return self._control
 
     # -- requests
 

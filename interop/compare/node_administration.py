@@ -9,11 +9,14 @@ import asyncio
 import contextlib
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from broker.auth.passwords import SALT_BYTES, make_password_hash
 from broker.clock import SystemClock
+from broker.core import limit_commands, user_commands
 from broker.core.policy import policy_from_plain
 from broker.core.policy_rules import PolicyInvalid
+from broker.core.settings import NodeSettings
 from broker.embedded import Broker
 from broker.net.pump import Pump
 from interop.compare.administration import Governed, Refused
@@ -25,9 +28,11 @@ if TYPE_CHECKING:
 
     from broker.core.node import Node
     from broker.core.policy import Policy
-    from interop.compare.administration import PolicySetting
+    from interop.compare.administration import PolicySetting, Rights, TopicRights, UserSetting
 
 __all__ = ["NodeAdministration", "embedded_target"]
+
+GUEST: Final = "guest"
 
 
 class NodeAdministration:
@@ -74,6 +79,78 @@ class NodeAdministration:
 
     def exchange_policy(self, exchange: str, *, vhost: str = "/") -> str:
         return _name(self._node.vhosts[vhost].policies.for_exchange(exchange).policy)
+
+    # -- users and virtual hosts
+
+    def put_user(self, setting: UserSetting) -> None:
+        salt = self._node.random_bytes(SALT_BYTES)
+        secret = make_password_hash(setting.password or setting.name, salt)
+        put = user_commands.put_user
+        self._do(put, setting.name, secret, tags=setting.tags)
+
+    def delete_user(self, name: str) -> None:
+        self._do(user_commands.delete_user, name)
+
+    def add_vhost(self, name: str) -> None:
+        self._run(lambda: _nothing(self._node.add_vhost(name, by=GUEST)))
+        everything = user_commands.Rights(".*", ".*", ".*")
+        self._do(user_commands.set_permissions, GUEST, everything, vhost=name)
+
+    def delete_vhost(self, name: str) -> None:
+        self._run(lambda: _nothing(self._node.delete_vhost(name, by=GUEST)))
+
+    def set_rights(self, user: str, rights: Rights, *, vhost: str = "/") -> None:
+        own = user_commands.Rights(*rights)
+        self._do(user_commands.set_permissions, user, own, vhost=vhost)
+
+    def clear_rights(self, user: str, *, vhost: str = "/") -> None:
+        self._do(user_commands.clear_permissions, user, vhost=vhost)
+
+    def set_topic_rights(self, user: str, rights: TopicRights, *, vhost: str = "/") -> None:
+        own = user_commands.TopicRights(*rights)
+        self._do(user_commands.set_topic_permissions, user, own, vhost=vhost)
+
+    def clear_topic_rights(self, user: str, *, vhost: str = "/") -> None:
+        self._do(user_commands.clear_topic_permissions, user, vhost=vhost)
+
+    def limit_user(self, user: str, limit: str, value: int) -> None:
+        self._do(limit_commands.set_user_limits, user, {limit: value})
+
+    def limit_vhost(self, vhost: str, limit: str, value: int) -> None:
+        limits = limit_commands.limits_of_vhost(self._node.vhosts[vhost])
+        self._do(limit_commands.set_vhost_limits, vhost, {**limits, limit: value})
+
+    # -- the whole broker
+
+    @property
+    def has_control(self) -> bool:
+        return True
+
+    def set_alarm(self, name: str, is_on: bool) -> None:
+        self._run(lambda: self._node.set_alarm(name, is_on))
+
+    def set_consumer_timeout(self, milliseconds: int | None) -> None:
+        node = self._node
+        asked = NodeSettings().consumer_timeout_ms if milliseconds is None else milliseconds
+        node.settings = node.settings._replace(consumer_timeout_ms=asked)
+
+    def _do(self, command: Callable[..., object], *words: object, **more: object) -> None:
+        """Run a command of administrators as guest."""
+        refused: list[str] = []
+
+        def obey() -> None:
+            try:
+                command(self._node, *words, **more, by=GUEST)
+            except (user_commands.NoSuchUser, user_commands.NoSuchVirtualHost, ValueError) as error:
+                refused.append(str(error))
+
+        self._run(obey)
+        if refused:
+            raise Refused(refused[0])
+
+
+def _nothing(_: object) -> None:
+    """For commands whose result is of no interest."""
 
 
 def _name(policy: Policy | None) -> str:

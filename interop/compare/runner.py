@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Final
 
 from interop.compare.session import Target, run_scenario
@@ -20,7 +20,8 @@ AT_ONCE: Final = 6
 
 class Runs:
     """Scenarios that wait for time to pass are begun at once, beside each other; the others when
-    their transcript is asked for, or beside each other too where most of it is waiting.
+    their transcript is asked for, or beside each other too where most of it is waiting. Scenarios
+    that have to be alone wait for all that have begun.
 
     Args:
         target: the broker.
@@ -37,12 +38,15 @@ class Runs:
         self._pool = ThreadPoolExecutor(AT_ONCE)
         self._begun: dict[str, Future[list[str]]] = {}
         for scenario in scenarios:
-            if scenario.is_slow or is_waiting:
+            if (scenario.is_slow or is_waiting) and not scenario.is_alone:
                 pool = self._slow_pool if scenario.is_slow else self._pool
                 self._begun[scenario.name] = pool.submit(run_scenario, scenario, target)
 
     def transcript(self, scenario: Scenario) -> list[str]:
         """The transcript of a scenario."""
+        if scenario.is_alone:
+            wait(self._begun.values())
+
         begun = self._begun.get(scenario.name)
         return begun.result() if begun else run_scenario(scenario, self._target)
 

@@ -69,12 +69,13 @@ class Session:
         frame_max: int = FRAME_MAX,
         channel_max: int = 2047,
         heartbeat: int = 0,
+        user: str = "guest",
     ) -> Link:
-        """A connection that is open, as guest; the handshake is not written down."""
+        """An open connection of a user; the handshake is not written down."""
         link = self.raw_link()
         link.is_recording = False
         link.start()
-        link.log_in(capabilities=capabilities)
+        link.log_in(user, user, capabilities=capabilities)
         link.tune_and_open(frame_max=frame_max, channel_max=channel_max, heartbeat=heartbeat)
         link.is_recording = True
         return link
