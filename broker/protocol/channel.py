@@ -286,8 +286,16 @@ class Channel:
 
         consumer.queue.remove_consumer(consumer)
 
+    def check_consumers(self) -> None:
+        """Stop the consumers of queues that the user may read no longer (rule C-74)."""
+        for consumer in list(self.consumers.values()):
+            queue = consumer.queue
+            if queue.name != self.publisher.reply_name and not self.actor.may("read", queue.name):
+                queue.remove_consumer(consumer)
+                self.consumer_lost(consumer)
+
     def consumer_lost(self, consumer: Consumer) -> None:
-        """The consumer's queue is gone: tell the client, if it understands that (rule CO-13)."""
+        """The consumer has no queue any more: tell the client, if it understands that (CO-13)."""
         self.consumers.pop(consumer.tag, None)
         if self.state == CHANNEL_RUNNING and self.connection.client.wants_cancel_notify:
             notice = codec.encode_basic_cancel(consumer.tag)

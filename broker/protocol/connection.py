@@ -325,6 +325,8 @@ class Connection(ConnectionHandle):
         elif isinstance(method, ConnectionUpdateSecret):
             # Rule C-73: the users kept here have nothing to renew.
             self.send(codec.CONNECTION_UPDATE_SECRET_OK)
+            for channel in self.channels.values():
+                channel.check_consumers()
         else:
             handshake = self._handshake
             assert handshake is not None

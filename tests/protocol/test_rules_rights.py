@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.core import raw_properties
 from tests.helpers.rights import ALL, NONE, BobScene, refused, told
-from tests.helpers.session import method, publish
+from tests.helpers.session import handshake, method, publish, text_property
 
 
 @pytest.fixture
@@ -177,3 +177,31 @@ def test_binding_to_a_topic_needs_the_key(scene: BobScene, queue: str) -> None:
         answer = scene.said(ALL, publish(1, "k", exchange=exchange))
         text = "write access to topic 'k' in exchange 't' in vhost '/' refused for user 'bob'"
         assert answer == (f"ACCESS_REFUSED - {text}" if exchange == "t" else "")
+
+
+@pytest.mark.parametrize("is_capable", [True, False])
+def test_another_secret_is_the_time_to_look_at_consumers_again(
+    scene: BobScene, is_capable: bool
+) -> None:
+    """Rules C-73, C-74: who may read no more is stopped, and told if that is understood."""
+    scene.allow(read="^(q|r)$", write="^amq.default$")
+    scene.guest.ask(1, "queue.declare", queue="r")
+    capabilities = ["consumer_cancel_notify"] if is_capable else []
+    greeting = handshake(user="bob", password="bob", capabilities=capabilities)
+    bob = scene.world.open(1, 2, 3, greeting=greeting)
+    bob.ask(1, "basic.consume", queue="q", consumer_tag="stays", no_ack=True)
+    bob.ask(2, "basic.consume", queue="r", consumer_tag="goes")
+    bob.ask(3, "basic.consume", queue="amq.rabbitmq.reply-to", consumer_tag="r", no_ack=True)
+    scene.guest.feed(publish(1, "r", b"unacked"))
+    assert bob.names() == ["basic.deliver"]
+    scene.allow(read="^q$", write="^amq.default$")
+    bob.send(0, "connection.update-secret", new_secret="n", reason="r")
+    update, *notices = bob.heard()
+    assert update.name == "connection.update-secret-ok"
+    assert [one.arguments["consumer_tag"] for one in notices] == ["goes"] * is_capable
+    scene.guest.feed(publish(1, "r") + publish(1, "q"))
+    bob.feed(publish(3, "q", b"", text_property(9, "amq.rabbitmq.reply-to")))
+    assert [one.arguments["consumer_tag"] for one in bob.heard()] == ["stays", "stays"]
+    bob.send(2, "basic.ack", delivery_tag=1)
+    assert bob.take_bytes() == b""
+    assert scene.world.vhost.queues["r"].ready_count == 1
