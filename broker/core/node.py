@@ -84,6 +84,8 @@ class Node:
         "events",
         "log",
         "mechanisms",
+        "next_vhost_number",
+        "on_state_changed",
         "outputs",
         "random_bytes",
         "settings",
@@ -119,6 +121,10 @@ class Node:
         self.connection_counts: dict[str, int] = {}
         self.channel_counts: dict[str, int] = {}
         self.alarms: dict[str, None] = {}
+        # The number of the next virtual host to be made: none is ever used again.
+        self.next_vhost_number = 1
+        # Told of changes of users, rights, limits and the list of virtual hosts.
+        self.on_state_changed: Callable[[], None] | None = None
 
     # -- driven from outside
 
@@ -162,8 +168,15 @@ class Node:
 
     # -- virtual hosts and rights
 
-    def add_vhost(self, name: str, *, by: str = "") -> VirtualHost:
-        """Make a virtual host, or find it; ``by`` names the administrator, if it was one."""
+    def add_vhost(self, name: str, *, by: str = "", number: int = 0) -> VirtualHost:
+        """Make a virtual host, or find it.
+
+        Args:
+            name: as clients open it.
+            by: the administrator who wants it, if it was one.
+            number: the one it had in an earlier life; 0 gives it the next.
+
+        """
         vhost = self.vhosts.get(name)
         if vhost is None:
             vhost = VirtualHost(
@@ -173,6 +186,8 @@ class Node:
                 self.log,
                 topic_hash_words_max=self.settings.topic_hash_words_max,
             )
+            vhost.number = number or self.next_vhost_number
+            self.next_vhost_number = max(self.next_vhost_number, vhost.number + 1)
             self.vhosts[name] = vhost
             if self.settings.has_event_exchange and name == EVENTS_VHOST:
                 self._begin_events(vhost)
@@ -216,6 +231,11 @@ class Node:
         self.events = None
         for vhost in self.vhosts.values():
             vhost.events = None
+
+    def state_changed(self) -> None:
+        """Users, rights, limits or the list of virtual hosts are others than before."""
+        if self.on_state_changed is not None:
+            self.on_state_changed()
 
     def rights_changed(self) -> None:
         """Users or permissions are others than before: remembered verdicts are stale (PM-11)."""

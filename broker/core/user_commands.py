@@ -250,7 +250,8 @@ def vhost_named(node: Node, name: str) -> VirtualHost:
 
 
 def tell(node: Node, key: str, by: str, **fields: object) -> None:
-    """Tell of an event, and who caused it (rule E-134)."""
+    """Tell of a change, and who caused it (rule E-134); and have it kept."""
+    node.state_changed()
     if node.events is not None:
         if by:
             fields[ACTING_USER] = by

@@ -81,6 +81,7 @@ class VirtualHost:
         "header_exchange_count",
         "log",
         "name",
+        "number",
         "policies",
         "queues",
         "queues_max",
@@ -99,6 +100,8 @@ class VirtualHost:
         topic_hash_words_max: int = 0,
     ) -> None:
         self.name = name
+        # Tells it from one of the same name before it, where something is kept of both.
+        self.number = 0
         self.deadlines = deadlines
         self.log = log
         self._random_bytes = random_bytes

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
+from broker.core.limit_commands import set_user_limits, set_vhost_limits
 from broker.core.settings import NodeSettings
-from broker.core.user_commands import NoSuchUser, delete_user
+from broker.core.user_commands import NoSuchUser, Rights, delete_user, set_permissions
 from tests.helpers.session import World, handshake, method, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.core.node import Node
 
 
 @pytest.fixture
@@ -285,3 +293,42 @@ def test_deadlines_of_one_turn_are_bounded(world: World) -> None:
         sizes.append(len(ran))
 
     assert sizes == [1_000, 2_000, 2_500]
+
+
+def test_virtual_hosts_have_numbers_that_never_come_back() -> None:
+    node = World().node
+    first = node.vhosts["/"].number
+    assert node.add_vhost("a").number == first + 1
+    assert node.add_vhost("a").number == first + 1
+    node.delete_vhost("a")
+    assert node.add_vhost("a").number == first + 2
+    assert node.add_vhost("old", number=70).number == 70
+    assert node.add_vhost("b").number == 71
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda node: node.add_vhost("a", by="guest"),
+        lambda node: node.delete_vhost("/", by="guest"),
+        lambda node: set_vhost_limits(node, "/", {"max-queues": 1}, by="guest"),
+        lambda node: set_user_limits(node, "guest", {"max-channels": 1}, by="guest"),
+        lambda node: set_permissions(node, "guest", Rights("", "", ""), vhost="/", by="guest"),
+        lambda node: delete_user(node, "guest", by="guest"),
+    ],
+    ids=["vhost", "no-vhost", "vhost-limits", "user-limits", "permissions", "no-user"],
+)
+def test_changes_of_what_is_kept_are_told(world: World, change: Callable[[Node], object]) -> None:
+    told: list[bool] = []
+    world.node.on_state_changed = lambda: told.append(True)
+    change(world.node)
+    assert told
+
+
+def test_what_is_no_change_is_not_told(world: World) -> None:
+    told: list[bool] = []
+    world.node.on_state_changed = lambda: told.append(True)
+    world.node.add_vhost("/")
+    world.node.delete_vhost("a")
+    world.node.set_alarm("memory", True)
+    assert not told
