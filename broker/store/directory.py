@@ -21,8 +21,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from broker.errors import StoreError
-from broker.store.files import NEW_SUFFIX, read_file, replace_file, sync_directory
 from broker.store.lock import DirectoryLock
+from broker.store.whole_file import NEW_SUFFIX, read_file, replace_file, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -15,7 +15,7 @@ import pytest
 
 from broker.errors import StoreError
 from broker.store.directory import DataDirectory, default_data_directory
-from broker.store.files import read_file, replace_file
+from broker.store.whole_file import read_file, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
