@@ -53,19 +53,23 @@ _QUEUE_TYPES_BY_APPLY_TO: Final[dict[str, frozenset[str]]] = {
 }
 
 _UNSUPPORTED_KEYS: Final[dict[str, frozenset[str]]] = {
-    # Rule PO-08 as RabbitMQ 4.3 does it; max-age and max-in-memory-* do not keep a policy from a
-    # classic queue there.
+    # Rule PO-08 as RabbitMQ 4.3 does it.
     CLASSIC: frozenset(
         {
             "dead-letter-strategy",
             "delivery-limit",
             "initial-cluster-size",
+            "max-age",
+            "max-in-memory-bytes",
+            "max-in-memory-length",
             "stream-max-segment-size-bytes",
+            "target-group-size",
         }
     ),
     QUORUM: frozenset(
         {
             "initial-cluster-size",
+            "max-age",
             "queue-master-locator",
             "queue-mode",
             "stream-max-segment-size-bytes",
