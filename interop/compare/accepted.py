@@ -152,6 +152,27 @@ ANSWER_FIRST: Final = Difference(
     "for other queues (rules A-10, TX-04)",
 )
 
+POLICY_OF_A_WRONG_KIND: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "text",
+    "a value of a wrong kind is named; RabbitMQ's API crashes with a bare 500 (rule PO-09)",
+)
+
+MIRRORING: Final = Difference(
+    OWN,
+    VERSION,
+    "text",
+    "settings of mirrored queues are accepted, whatever they are, and mean nothing (rule PO-06)",
+)
+
+PYTHON_PATTERN: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "text",
+    "patterns are those of Python, and so are the texts of what is wrong with one (rule PO-09)",
+)
+
 ACCEPTED: Final[dict[str, Difference]] = {
     "C/header-0-8": HEADER_REPLY._replace(
         like=OWN,
@@ -260,6 +281,16 @@ ACCEPTED: Final[dict[str, Difference]] = {
         "the expiration stays the text that was published, as in 3.10 (rule P-34); an error text "
         "stays on one line (rule T-15)",
     ),
+    "PO/dead-letter-exchange-comes-and-goes": REDELIVERED,
+    "PO/definition-no-object": POLICY_OF_A_WRONG_KIND,
+    "PO/keys-of-operators": MIRRORING,
+    "PO/values-of-ha-mode": MIRRORING,
+    "PO/values-of-ha-sync-mode": MIRRORING,
+    "PO/values-of-max-age": POLICY_OF_A_WRONG_KIND,
+    "PO/values-of-queue-master-locator": MIRRORING,
+    "PO/wrong-apply-to": POLICY_OF_A_WRONG_KIND,
+    "PO/wrong-everything": PYTHON_PATTERN,
+    "PO/wrong-pattern": PYTHON_PATTERN,
     "Q/arguments-first-error-decides": Difference(
         OLD,
         VERSION,

@@ -88,8 +88,10 @@ class Administration(Protocol):
     def clear_policy(self, name: str, *, is_operator: bool = False, vhost: str = "/") -> None:
         """Remove a policy."""
 
-    def queue_governed(self, queue: str, expected: Governed, *, vhost: str = "/") -> Governed:
-        """Wait until that governs a queue; returns what does in the end."""
+    def queue_governed(
+        self, queue: str, expected: Governed | None, *, vhost: str = "/"
+    ) -> Governed:
+        """Wait until that governs a queue, or not at all; returns what does in the end."""
 
     def exchange_policy(self, exchange: str, *, vhost: str = "/") -> str:
         """The name of the policy that governs an exchange, or nothing."""

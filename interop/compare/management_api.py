@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ManagementAPI"]
 
-PATIENCE_S: Final = 12.0
+PATIENCE_S: Final = 16.0
 """How long the statistics may lag behind: RabbitMQ gathers them every five seconds."""
 
 PAUSE_S: Final = 0.1
@@ -63,7 +63,9 @@ class ManagementAPI:
     def clear_policy(self, name: str, *, is_operator: bool = False, vhost: str = "/") -> None:
         self.call("DELETE", _policies(is_operator), vhost, name)
 
-    def queue_governed(self, queue: str, expected: Governed, *, vhost: str = "/") -> Governed:
+    def queue_governed(
+        self, queue: str, expected: Governed | None, *, vhost: str = "/"
+    ) -> Governed:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             found = self.call("GET", "queues", vhost, queue)
@@ -73,7 +75,7 @@ class ManagementAPI:
                 str(found.get("operator_policy") or ""),
                 definition if isinstance(definition, dict) else {},
             )
-            if governed == expected or time.monotonic() > deadline:
+            if expected in (None, governed) or time.monotonic() > deadline:
                 return governed
 
             time.sleep(PAUSE_S)

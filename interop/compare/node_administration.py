@@ -71,7 +71,9 @@ class NodeAdministration:
         if not found[0]:
             raise Refused("Not Found")
 
-    def queue_governed(self, queue: str, expected: Governed, *, vhost: str = "/") -> Governed:
+    def queue_governed(
+        self, queue: str, expected: Governed | None, *, vhost: str = "/"
+    ) -> Governed:
         host = self._node.vhosts[vhost]
         applied = host.policies.for_queue(queue, host.queues[queue].type)
         definition = dict(host.queues[queue].policy_definition)
@@ -163,7 +165,7 @@ def embedded_target() -> Iterator[Target]:
     started: Future[tuple[Broker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
-        async with Broker() as broker:
+        async with Broker({"log": {"level": "error"}}) as broker:
             ended = asyncio.Event()
             started.set_result((broker, asyncio.get_running_loop(), ended))
             await ended.wait()
