@@ -212,11 +212,12 @@ ACCEPTED: Final[dict[str, Difference]] = {
     "DL/rejected-by-basic-reject": REDELIVERED,
     "DL/unroutable": REDELIVERED,
     "DL/user-id-is-kept": REDELIVERED,
-    "DR/tag-in-use": Difference(
+    "DR/tag-in-use-for-a-queue": Difference(
         OWN,
         DELIBERATE,
         "reply_code",
-        "a tag in use is reported first, for a reply consumer as for any other (rule CO-01)",
+        "the tag of the reply consumer is in use for queues too; RabbitMQ has two consumers of one "
+        "tag then (rule CO-01)",
     ),
     "E/consistent-hash-header-that-is-boolean": HASH_ARGUMENT,
     "E/consistent-hash-header-that-is-bytes": HASH_ARGUMENT,

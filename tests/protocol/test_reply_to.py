@@ -8,6 +8,7 @@ from tests.helpers.session import (
     Session,
     World,
     assert_channel_closed,
+    assert_connection_closing,
     method,
     publish,
     text_property,
@@ -100,6 +101,11 @@ def test_a_cancelled_reply_consumer_makes_room_for_another_with_another_name() -
         pytest.param(
             {"queue": ALIAS, "no_ack": True}, "reply consumer already set", id="DR-01-second"
         ),
+        pytest.param(
+            {"queue": ALIAS, "no_ack": True, "consumer_tag": "r"},
+            "reply consumer already set",
+            id="DR-01-second-under-its-tag",
+        ),
     ],
 )
 def test_a_channel_has_one_reply_consumer_without_acknowledgements(
@@ -108,6 +114,15 @@ def test_a_channel_has_one_reply_consumer_without_acknowledgements(
     session = requester(World())
     session.send(1, "basic.consume", **arguments)
     assert_channel_closed(session, 1, 406, f"PRECONDITION_FAILED - {text}", BASIC_CONSUME)
+
+
+def test_the_tag_of_the_reply_consumer_is_in_use_for_queues() -> None:
+    """Rules DR-01, CO-03; RabbitMQ would have two consumers of one tag."""
+    session = requester(World())
+    assert session.ask(1, "queue.declare", queue="q").name == "queue.declare-ok"
+    session.send(1, "basic.consume", queue="q", consumer_tag="r")
+    text = "NOT_ALLOWED - attempt to reuse consumer tag 'r'"
+    assert_connection_closing(session, 530, text, BASIC_CONSUME)
 
 
 def test_a_request_needs_a_reply_consumer_on_its_own_channel() -> None:

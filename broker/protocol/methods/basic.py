@@ -51,7 +51,7 @@ def consume(channel: Channel, method: BasicConsume) -> None:
     tag = method.consumer_tag
     if tag == "":
         tag = channel.vhost.generate_name("amq.ctag")
-    elif tag in channel.consumers:
+    elif tag in channel.consumers and not replies.is_asked_again(channel, method):
         raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
 
     limit = channel.connection.node.settings.consumers_per_channel_max

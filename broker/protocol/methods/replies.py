@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.consumer import Consumer, ConsumerOptions
 from broker.core.erlterm import resource_text
-from broker.core.reply_to import REPLY_ALIAS, reply_queue_named
+from broker.core.reply_to import REPLY_ALIAS, ReplyQueue, reply_queue_named
 from broker.errors import NotFound, NotImplementedByBroker, PreconditionFailed
 from broker.wire import codec
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from broker.protocol.channel import Channel
     from broker.wire.methods import BasicConsume
 
-__all__ = ["consume", "declare", "get_refused"]
+__all__ = ["consume", "declare", "get_refused", "is_asked_again"]
 
 
 def declare(channel: Channel, name: str, nowait: bool) -> None:
@@ -32,6 +32,16 @@ def declare(channel: Channel, name: str, nowait: bool) -> None:
     channel.last_queue = name
     if not nowait:
         channel.send(codec.encode_queue_declare_ok(name, 0, 1))
+
+
+def is_asked_again(channel: Channel, method: BasicConsume) -> bool:
+    """Whether this is for a second reply consumer under the tag of the first.
+
+    RabbitMQ: that there is one already is what such a client hears, not that its tag is in use.
+
+    """
+    held = channel.consumers.get(method.consumer_tag)
+    return method.queue == REPLY_ALIAS and held is not None and isinstance(held.queue, ReplyQueue)
 
 
 def consume(channel: Channel, method: BasicConsume, tag: str) -> None:

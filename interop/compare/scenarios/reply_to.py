@@ -57,6 +57,27 @@ def tag_in_use(session: Session) -> None:
     channel.call("basic.consume", queue=ALIAS, consumer_tag="r", no_ack=True)
 
 
+@scenario("DR/tag-in-use-with-acks", "DR-01, CO-03")
+def tag_in_use_with_acks(session: Session) -> None:
+    channel = session.channel()
+    channel.call("basic.consume", queue=ALIAS, consumer_tag="r", no_ack=True)
+    channel.call("basic.consume", queue=ALIAS, consumer_tag="r")
+
+
+@scenario("DR/tag-of-another-consumer", "DR-01, CO-03")
+def tag_of_another(session: Session) -> None:
+    channel = session.channel()
+    channel.call("basic.consume", queue=session.queue(), consumer_tag="c", no_ack=True)
+    channel.call("basic.consume", queue=ALIAS, consumer_tag="c", no_ack=True)
+
+
+@scenario("DR/tag-in-use-for-a-queue", "DR-01, CO-03")
+def tag_for_a_queue(session: Session) -> None:
+    channel = session.channel()
+    channel.call("basic.consume", queue=ALIAS, consumer_tag="r", no_ack=True)
+    channel.call("basic.consume", queue=session.queue(), consumer_tag="r", no_ack=True)
+
+
 @scenario("DR/cancel-and-consume-anew", "DR-03, DR-07")
 def cancel(session: Session) -> None:
     requester, responder, name = request(session)
