@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ConnectionHandle", "Node"]
 
-ALARM_REASONS: Final = {"memory": "low on memory", "disk": "low on disk"}
-"""What connection.blocked says of each alarm (rule MA-03)."""
-
 EVENTS_VHOST: Final = "/"
 """The virtual host that has the exchange for events (rule E-02)."""
 
@@ -281,7 +278,8 @@ class Node:
 
     def alarm_reason(self) -> str:
         """Why publishers are blocked, as connection.blocked says it; empty when they are not."""
-        return " & ".join([ALARM_REASONS.get(name, name) for name in self.alarms])
+        # RabbitMQ: by name, and "low on" once.
+        return f"low on {' & '.join(sorted(self.alarms))}" if self.alarms else ""
 
     def shutdown(self) -> None:
         """Say 320 to every connection (rules C-78, DU-07); afterwards you must call `flush`."""

@@ -30,7 +30,7 @@ def world() -> World:
     [
         (["memory"], "low on memory"),
         (["disk"], "low on disk"),
-        (["memory", "disk"], "low on memory & low on disk"),
+        (["memory", "disk"], "low on disk & memory"),
     ],
 )
 def test_an_alarm_blocks_those_who_publish(world: World, alarms: list[str], reason: str) -> None:
