@@ -298,12 +298,22 @@ class Connection(ConnectionHandle):
         else:
             channel = self.channels.get(int(decoder.channel_id))
             self._channel = channel
-            if channel is not None:
-                channel.handle_frame(decoder)
-                if frame_type != FRAME_METHOD and self.node.alarms:
-                    self.blocking.begin()
-            else:
+            if channel is None:
                 self._handle_unopened(decoder)
+            elif frame_type != FRAME_METHOD and self.node.alarms:
+                self._handle_content_under_alarm(channel, decoder)
+            else:
+                channel.handle_frame(decoder)
+
+    def _handle_content_under_alarm(self, channel: Channel, decoder: FrameDecoder) -> None:
+        """Rule MA-02: it blocks the connection, and also if the publish fails."""
+        try:
+            channel.handle_frame(decoder)
+        except AMQPChannelError:
+            self.blocking.begin()
+            raise
+
+        self.blocking.begin()
 
     # -- channel 0
 

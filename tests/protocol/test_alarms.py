@@ -60,7 +60,8 @@ def test_all_but_publishing_goes_on_under_an_alarm() -> None:
     [
         (["memory"], "low on memory"),
         (["disk"], "low on disk"),
-        (["memory", "disk"], "low on memory & low on disk"),
+        (["memory", "disk"], "low on disk & memory"),
+        (["disk", "memory"], "low on disk & memory"),
     ],
 )
 def test_a_publish_blocks_and_waits_for_the_end_of_the_alarm(names: list[str], reason: str) -> None:
@@ -111,6 +112,28 @@ def test_the_first_content_frame_stops_the_reading(before: bytes, under: bytes, 
     session.feed(under)
     assert_sent(session, "0 connection.blocked")
     assert ready(world) == count
+
+
+def test_a_publish_that_fails_blocks_none_the_less() -> None:
+    """Rule MA-02: with the channel open or closed; one that ends the connection has no need to."""
+    world = World()
+    session = opened(world)
+    alarm(world, "memory")
+    session.feed(publish(1, "q", b"", exchange="nowhere"))
+    assert sorted(session.names()) == ["channel.close", "connection.blocked"]
+    assert session.link.is_paused
+    alarm(world, "memory", is_on=False)
+    assert_sent(session, "0 connection.unblocked")
+    alarm(world, "memory")
+    session.feed(publish(1, "q", b""))
+    assert_sent(session, "0 connection.blocked")
+    alarm(world, "memory", is_on=False)
+    session.take_bytes()
+    session.send(1, "channel.close-ok")
+    session.ask(1, "channel.open")
+    alarm(world, "memory")
+    session.feed(header(1, 4))
+    assert_sent(session, "0 connection.close")
 
 
 def test_blocked_is_told_once_an_episode() -> None:
