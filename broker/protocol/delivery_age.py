@@ -1,8 +1,9 @@
 """How long deliveries have been waiting for their settlement, without a clock in any of them.
 
-Delivery tags grow with time. Once a minute a connection notes, for each channel with something
-unacked, which tag would be next: whatever has a lower tag was delivered before. So the oldest
-unacked delivery tells its age to the minute, at no cost to those that are settled in time.
+Delivery tags grow with time. Once a minute, or more often where the node's timeout is shorter, a
+connection notes, for each channel with something unacked, which tag would be next: whatever has a
+lower tag was delivered before. So the oldest unacked delivery tells its age to the minute, at no
+cost to those that are settled in time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["CHECK_MS", "DeliveryAges"]
 
 CHECK_MS: Final = 60_000
-"""Between two looks at a channel, RabbitMQ's interval too (rule MA-10)."""
+"""Between two looks at a channel at most, RabbitMQ's interval too (rule MA-10)."""
 
 SOON_MS: Final = 1_000
 """A look that is due earlier than this after another one waits."""
@@ -51,12 +52,17 @@ class DeliveryAges:
     def watch(self) -> None:
         """There is a consumer, or a delivery, that may have to be waited for."""
         if self._timer is None:
-            self._schedule(CHECK_MS)
+            self._schedule(self._interval_ms())
 
     @property
     def mark_count(self) -> int:
         """Notes that are kept, of all channels."""
         return sum(len(marks) for marks in self._marks.values())
+
+    def _interval_ms(self) -> int:
+        """Between two looks: a short timeout of the node is looked for more often."""
+        timeout_ms = self._connection.node.settings.consumer_timeout_ms
+        return max(SOON_MS, min(timeout_ms, CHECK_MS)) if timeout_ms > 0 else CHECK_MS
 
     def _schedule(self, after_ms: i64) -> None:
         deadlines = self._connection.node.deadlines
@@ -77,7 +83,7 @@ class DeliveryAges:
         is_needed = False
         marks = self._marks
         self._marks = {}
-        wait_ms = CHECK_MS
+        wait_ms = self._interval_ms()
         late: list[tuple[Channel, int]] = []
         for channel in self._connection.channels.values():
             oldest = channel.deliveries.unacked.oldest()

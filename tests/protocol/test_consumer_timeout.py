@@ -63,6 +63,19 @@ def test_an_unsettled_delivery_closes_its_channel_after_half_an_hour(
     assert session.is_running is True
 
 
+@pytest.mark.parametrize("timeout_ms", [1, 1_000, 7_000, 59_000])
+def test_a_short_timeout_is_noticed_within_twice_its_time(timeout_ms: int) -> None:
+    """Rule MA-10: or within two seconds."""
+    world = World(NodeSettings(consumer_timeout_ms=timeout_ms))
+    session = world.open(1)
+    declare(session)
+    hold(session)
+    world.wait(timeout_ms / 1000 - 0.001)
+    assert session.names() == []
+    world.wait(max(timeout_ms / 1000, 2.0) + 0.001)
+    assert_timed_out(session, timeout_ms=timeout_ms)
+
+
 def test_other_channels_go_on(world: World) -> None:
     session = world.open(1, 2)
     declare(session)
