@@ -17,23 +17,22 @@ from typing import TYPE_CHECKING, Final
 
 from broker import __version__
 from broker.auth.mechanisms import Credentials, build_mechanisms
-from broker.auth.users import user_store_from_config
+from broker.auth.users import UserStore, configure_users
 from broker.build import build_kind
 from broker.clock import Clock, SystemClock
 from broker.core.node import Node
 from broker.core.settings import NodeSettings
+from broker.keeper import NodeKeeper
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
 from broker.net.listeners import Address, Listeners
-from broker.net.memory import (
-    MemoryWatch,
-    available_bytes,
-    keep_freed_memory,
-    resident_bytes,
-)
+from broker.net.memory import keep_freed_memory
 from broker.net.pump import Pump
 from broker.net.reception import Reception
+from broker.node_state import without_spent_defaults
 from broker.protocol.connection import Connection
+from broker.store.directory import DataDirectory, default_data_directory
 from broker.topology import apply_topology
+from broker.watches import Watch, start_watches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
-__all__ = ["STOP_WAIT_S", "Application", "build_node", "serve", "sockets_max"]
+__all__ = ["STOP_WAIT_S", "Application", "build_node", "open_keeper", "serve", "sockets_max"]
 
 STOP_WAIT_S: Final = 5.0
 """How long clients have to answer the close at a stop. Container runtimes kill after ten."""
@@ -57,16 +56,80 @@ COLLECTOR_THRESHOLDS: Final = (50_000, 10, 10)
 """New containers before a young collection, and how many collections make one of the next kind."""
 
 
-def build_node(config: Config, clock: Clock, log: Log) -> Node:
-    """Make the broker core as the configuration wants it, with all that is declared there.
+def open_keeper(config: Config, log: Log) -> NodeKeeper | None:
+    """Open the data directory; None where nothing is kept.
+
+    Raises:
+        StoreError: it cannot be had, or is damaged.
+
+    """
+    storage = config.storage
+    if storage.memory_only:
+        return None
+
+    directory = DataDirectory(storage.data_dir or default_data_directory())
+    try:
+        return NodeKeeper(directory, log)
+    except BaseException:
+        directory.close()
+        raise
+
+
+def build_node(config: Config, clock: Clock, log: Log, keeper: NodeKeeper | None = None) -> Node:
+    """Make the broker core as it was kept and as the configuration wants it.
 
     Raises:
         ConfigProblems: what only the core could find wrong.
+        StoreError: what was kept cannot be brought back.
 
     """
+    users = UserStore(loopback_only_users=config.auth.loopback_only_users)
+    anonymous = Credentials(config.auth.anonymous_user, config.auth.anonymous_password.reveal())
+    node = Node(
+        _settings_of(config),
+        clock,
+        users=users,
+        mechanisms=build_mechanisms(config.auth.mechanisms, anonymous=anonymous),
+        random_bytes=os.urandom,
+        log=log,
+    )
+    if keeper is not None:
+        keeper.restore_users(users)
+        keeper.restore_vhosts(node)
+        if keeper.saved is not None:
+            config = without_spent_defaults(config, keeper.saved)
+
+    configure_users(
+        users,
+        config,
+        random_bytes=os.urandom,
+        on_overruled=lambda user, what: log(
+            "warning", "config.overrules", {"user": user, "what": what}
+        ),
+    )
+    for entry in config.vhosts:
+        node.add_vhost(entry.name)
+
+    if keeper is not None:
+        _recover(node, keeper)
+
+    apply_topology(config, node)
+    if keeper is not None:
+        keeper.save_now(node)
+
+    return node
+
+
+def _recover(node: Node, keeper: NodeKeeper) -> None:
+    """Bring back what is in the virtual hosts, before the configuration declares more."""
+    for vhost in node.vhosts.values():
+        keeper.make_directory(vhost)
+
+
+def _settings_of(config: Config) -> NodeSettings:
     limits = config.limits
     consumers_max = limits.consumers_per_channel_max
-    settings = NodeSettings(
+    return NodeSettings(
         node_name=config.node.name,
         product=config.compatibility.product,
         topic_hash_words_max=config.compatibility.topic_hash_words_max,
@@ -82,17 +145,6 @@ def build_node(config: Config, clock: Clock, log: Log) -> Node:
         handshake_timeout_ms=round(limits.handshake_timeout_s * 1000),
         consumer_timeout_ms=round((limits.consumer_timeout_s or 0) * 1000),
     )
-    anonymous = Credentials(config.auth.anonymous_user, config.auth.anonymous_password.reveal())
-    node = Node(
-        settings,
-        clock,
-        users=user_store_from_config(config, random_bytes=os.urandom),
-        mechanisms=build_mechanisms(config.auth.mechanisms, anonymous=anonymous),
-        random_bytes=os.urandom,
-        log=log,
-    )
-    apply_topology(config, node)
-    return node
 
 
 class Application:
@@ -104,13 +156,15 @@ class Application:
         pump: Pump,
         reception: Reception,
         listeners: Listeners,
-        watch: MemoryWatch | None,
+        keeper: NodeKeeper | None,
+        watches: list[Watch],
     ) -> None:
         self.node = node
         self._pump = pump
         self._reception = reception
         self._listeners = listeners
-        self._watch = watch
+        self._keeper = keeper
+        self._watches = watches
 
     @classmethod
     async def start(cls, config: Config, log: Log, clock: Clock | None = None) -> Application:
@@ -119,28 +173,32 @@ class Application:
         Raises:
             ConfigProblems: what only the core could find wrong with the configuration.
             StartError: an address cannot be had.
+            StoreError: the data directory cannot be used.
 
         """
         clock = clock or SystemClock()
-        node = build_node(config, clock, log)
-        pump = Pump(node, clock, asyncio.get_running_loop())
-
-        def open_session(link: Link, peer: Peer) -> Connection:
-            return Connection(node, link, peer)
-
-        reception = Reception(pump, open_session, log, connections_max=sockets_max())
-        listeners = Listeners(reception)
+        keeper = open_keeper(config, log)
         try:
-            for listener in config.listeners.amqp:
-                await listeners.open(listener.bind, listener.port, listener.backlog)
+            node = build_node(config, clock, log, keeper)
+            pump = Pump(node, clock, asyncio.get_running_loop())
+            listeners, reception = await _listen(config, node, pump, log)
         except BaseException:
-            reception.shut()
-            listeners.close()
-            reception.abort_all()
-            pump.stop()
+            if keeper is not None:
+                keeper.abandon()
+
             raise
 
-        return cls(node, pump, reception, listeners, _watch_memory(config, node, pump, log))
+        if keeper is not None:
+            keeper.watch(node)
+
+        data_dir = None if keeper is None else keeper.directory.path
+        watches = start_watches(config, node, pump, data_dir, log)
+        return cls(node, pump, reception, listeners, keeper, watches)
+
+    @property
+    def data_directory(self) -> str | None:
+        """Where it keeps what lasts; None where it keeps nothing."""
+        return None if self._keeper is None else self._keeper.directory.path
 
     @property
     def addresses(self) -> list[Address]:
@@ -151,8 +209,8 @@ class Application:
         """Accept nobody, close every connection with 320 (rule C-78), wait, abort what is left."""
         self._reception.shut()
         self._listeners.close()
-        if self._watch is not None:
-            self._watch.stop()
+        for watch in self._watches:
+            watch.stop()
 
         self._pump.run(self.node.shutdown)
         with contextlib.suppress(TimeoutError):
@@ -165,10 +223,31 @@ class Application:
                 await self._reception.wait_empty()
 
         self._pump.stop()
+        if self._keeper is not None:
+            await self._keeper.close()
 
     def abort(self) -> None:
         """Close every socket at once; a stop that waits for them goes on."""
         self._reception.abort_all()
+
+
+async def _listen(config: Config, node: Node, pump: Pump, log: Log) -> tuple[Listeners, Reception]:
+    def open_session(link: Link, peer: Peer) -> Connection:
+        return Connection(node, link, peer)
+
+    reception = Reception(pump, open_session, log, connections_max=sockets_max())
+    listeners = Listeners(reception)
+    try:
+        for listener in config.listeners.amqp:
+            await listeners.open(listener.bind, listener.port, listener.backlog)
+    except BaseException:
+        reception.shut()
+        listeners.close()
+        reception.abort_all()
+        pump.stop()
+        raise
+
+    return listeners, reception
 
 
 def sockets_max() -> int:
@@ -191,6 +270,7 @@ def serve(config: Config, log: Log, *, loop_factory: LoopFactory | None = None) 
     Raises:
         ConfigProblems: what only the core could find wrong with the configuration.
         StartError: an address cannot be had.
+        StoreError: the data directory cannot be used.
 
     """
     _raise_descriptor_limit()
@@ -247,31 +327,6 @@ class _Signals:
             self.on_second()
 
 
-def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWatch | None:
-    memory = config.alarms.memory
-    limit = memory.limit_bytes
-    if memory.limit_fraction is not None:
-        available = available_bytes()
-        limit = None if available is None else int(available * memory.limit_fraction)
-
-    if limit is None:
-        return None
-
-    if resident_bytes() is None:
-        log("warning", "memory.unknown", {"reason": "this system does not tell memory in use"})
-        return None
-
-    def tell(is_over: bool) -> None:
-        if is_over:
-            log("warning", "memory.over", {"used_bytes": resident_bytes(), "limit_bytes": limit})
-
-        node.set_alarm("memory", is_over)
-
-    watch = MemoryWatch(pump, tell, limit)
-    watch.check()
-    return watch
-
-
 def _raise_descriptor_limit() -> None:
     """Take all the file descriptors the system grants; each connection needs one."""
     try:
@@ -308,6 +363,8 @@ def _log_start(config: Config, app: Application, log: Log) -> None:
         "python": sys.version.split()[0],
         "listening": " ".join(map(str, app.addresses)),
         "config": config.origin.path,
+        "data_dir": app.data_directory,
+        "sync": config.storage.sync if app.data_directory is not None else "memory only",
         "pid": os.getpid(),
     }
     log("info", "server.started", fields)

@@ -42,7 +42,8 @@ class Broker:
 
     Args:
         config: a mapping as in the configuration file, the path of such a file, or None for
-            guest/guest and the virtual host ``/``. Its listeners are not used.
+            guest/guest and the virtual host ``/``. Its listeners are not used. Everything is kept
+            in memory only, unless it names a directory: ``{"storage": {"data_dir": path}}``.
         host: where to listen.
         port: where to listen; 0 takes any free port.
         log_level: what to write to standard error: ``debug``, ``info``, ``warning`` or ``error``.
@@ -59,6 +60,11 @@ class Broker:
     ) -> None:
         listener = AMQPListenerConfig(bind=host, port=port)
         self._config = _load(config)._replace(listeners=ListenersConfig(amqp=(listener,)))
+        # Nothing is kept unless it was said where: two brokers would want the usual place.
+        if self._config.storage.data_dir is None:
+            storage = self._config.storage._replace(memory_only=True)
+            self._config = self._config._replace(storage=storage)
+
         self._log = Log(log_level)
         self._app: Application | None = None
 
@@ -88,6 +94,7 @@ class Broker:
         Raises:
             ConfigProblems: what only the core could find wrong with the configuration.
             StartError: the address cannot be had.
+            StoreError: the data directory cannot be used.
 
         """
         if self._app is not None:

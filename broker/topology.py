@@ -2,32 +2,42 @@
 
 Invariant: everything comes about through the commands that AMQP methods use, so the configuration
 can say nothing that a client could not, and all complaints of one configuration come at once.
-Users and permissions are built by :func:`broker.auth.users.user_store_from_config`.
+Users and permissions are built by :func:`broker.auth.users.configure_users`.
 """
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.config.problems import ConfigProblems, Origin, Problem
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange
 from broker.core.policy import policy_from_plain
 from broker.core.queue_commands import QueueRequest, declare_queue
-from broker.errors import BrokerError, NotFound
+from broker.errors import BrokerError, NotFound, PreconditionFailed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from broker.config.schema import Config, PolicyConfig, VHostConfig
+    from broker.config.schema import Config, PolicyConfig, VHostConfig, VHostLimitsConfig
     from broker.core.node import Node
+    from broker.core.policy import Policy
 
 __all__ = ["apply_topology"]
 
+_DIFFERENCE: Final = re.compile(
+    "inequivalent arg '(.*)' for .*: received (.*) but current is (.*)", re.DOTALL
+)
+"""What declaring a thing otherwise than it is there is answered with (rules T-13, T-14)."""
+
 
 def apply_topology(config: Config, node: Node) -> None:
-    """Declare everything the configuration declares on a node that has no virtual host yet.
+    """Declare everything the configuration declares.
+
+    A node may hold what survived from before: what is declared in the same way stays as it is,
+    policies and limits become what the configuration says.
 
     Raises:
         ConfigProblems: all that the core refuses, with the place in the file. The node is then half
@@ -48,18 +58,33 @@ class _Builder:
     def __init__(self, node: Node, origin: Origin, problems: list[Problem], name: str) -> None:
         self._vhost = node.add_vhost(name)
         self._actor = node.own_actor(self._vhost)
+        self._log = node.log
         self._origin = origin
         self._problems = problems
+        # What survived from before, but for what every virtual host is born with.
+        exchanges = {name for name in self._vhost.exchanges if not name.startswith("amq.")}
+        self._stored = {"exchanges": exchanges, "queues": set(self._vhost.queues)}
 
     def build(self, entry: VHostConfig) -> None:
-        self._vhost.connections_max = entry.limits.connections_max
-        self._vhost.queues_max = entry.limits.queues_max
+        self._build_limits(entry.limits)
         # Policies come first: each queue and exchange then gets its own once, when it is made.
         self._build_policies(entry.policies, "policies", is_operator=False)
         self._build_policies(entry.operator_policies, "operator_policies", is_operator=True)
         self._build_exchanges(entry)
         self._build_queues(entry)
         self._build_bindings(entry)
+
+    def _build_limits(self, limits: VHostLimitsConfig) -> None:
+        vhost = self._vhost
+        is_named = self._origin.names(("vhosts", vhost.name, "limits"))
+        stored = (vhost.connections_max, vhost.queues_max)
+        if not is_named or limits == stored:
+            return
+
+        if stored != (None, None):
+            self._log("warning", "config.overrules", {"vhost": vhost.name, "what": "limits"})
+
+        vhost.connections_max, vhost.queues_max = limits
 
     def _build_policies(
         self, policies: tuple[PolicyConfig, ...], section: str, *, is_operator: bool
@@ -73,7 +98,19 @@ class _Builder:
             }
             with self._complaints(section, policy.name):
                 made = policy_from_plain(policy.name, plain, is_operator=is_operator)
-                self._vhost.set_policy(made, is_operator=is_operator)
+                self._set_policy(made, is_operator=is_operator)
+
+    def _set_policy(self, policy: Policy, *, is_operator: bool) -> None:
+        policies = self._vhost.policies
+        for there in policies.operator_policies if is_operator else policies.policies:
+            if there.name == policy.name:
+                if _facts_of(there) == _facts_of(policy):
+                    return
+
+                what = f"{'operator policy' if is_operator else 'policy'} {policy.name}"
+                self._log("warning", "config.overrules", {"vhost": self._vhost.name, "what": what})
+
+        self._vhost.set_policy(policy, is_operator=is_operator)
 
     def _build_exchanges(self, entry: VHostConfig) -> None:
         for exchange in entry.exchanges:
@@ -108,14 +145,34 @@ class _Builder:
     def _complaints(self, section: str, name: str) -> Iterator[None]:
         try:
             yield
+        except PreconditionFailed as problem:
+            self._complain(section, name, self._against_stored(section, name, str(problem)))
         except NotFound as problem:
             # Loading has seen to it that all ends of bindings are declared: whatever is missing
             # now was refused before, and one complaint is enough.
             if not self._problems:
-                self._complain(section, name, problem)
+                self._complain(section, name, str(problem))
         except BrokerError as problem:
-            self._complain(section, name, problem)
+            self._complain(section, name, str(problem))
 
-    def _complain(self, section: str, name: str, problem: BrokerError) -> None:
+    def _complain(self, section: str, name: str, message: str) -> None:
         keys = ("vhosts", self._vhost.name, section, name)
-        self._problems.append(self._origin.problem(keys, str(problem)))
+        self._problems.append(self._origin.problem(keys, message))
+
+    def _against_stored(self, section: str, name: str, problem: str) -> str:
+        """Say what is declared otherwise in the data directory, if that is what is wrong."""
+        difference = _DIFFERENCE.match(problem)
+        if difference is None or name not in self._stored.get(section, ()):
+            return problem
+
+        key, received, current = difference.groups()
+        kind = section.removesuffix("s")
+        return (
+            f"the data directory holds this {kind} with {key} {current}, and here it is {received}"
+            f" - say the same here, or start without it here, delete the {kind} and all that is in"
+            " it, and start again"
+        )
+
+
+def _facts_of(policy: Policy) -> tuple[object, ...]:
+    return policy.pattern, policy.apply_to, policy.priority, policy.definition

@@ -21,9 +21,9 @@ from broker.errors import BrokerError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from broker.config.schema import Config, UserConfig
+    from broker.config.schema import Config, UserConfig, VHostConfig
 
-__all__ = ["AuthenticationError", "User", "UserStore", "user_store_from_config"]
+__all__ = ["AuthenticationError", "User", "UserStore", "configure_users"]
 
 _DUMMY_HASH: Final = make_password_hash("nobody", b"\0" * SALT_BYTES)
 """Compared against when there is no such user, so that the answer takes as long (rule C-32)."""
@@ -207,41 +207,94 @@ class UserStore:
         return user
 
 
-def user_store_from_config(config: Config, *, random_bytes: Callable[[int], bytes]) -> UserStore:
-    """Build the users a configuration names, with what they may do in its virtual hosts."""
-    store = UserStore(loopback_only_users=config.auth.loopback_only_users)
+def configure_users(
+    store: UserStore,
+    config: Config,
+    *,
+    random_bytes: Callable[[int], bytes],
+    on_overruled: Callable[[str, str], None] | None = None,
+) -> None:
+    """Put in the users a configuration names, with what they may do in its virtual hosts.
+
+    Args:
+        store: may hold users already. Those that are named become what the configuration says;
+            others stay, and so do rights in virtual hosts of which it says nothing.
+        config: names no user in its virtual hosts who is neither in it nor in the store.
+        random_bytes: source of salts.
+        on_overruled: told the user and what of them was another thing before.
+
+    """
     for entry in config.users:
-        user = store.add_user(entry.name, _hash_of(entry, random_bytes), tags=entry.tags)
-        user.connections_max = entry.limits.connections_max
-        user.channels_max = entry.limits.channels_max
+        _configure_user(store, entry, random_bytes, on_overruled)
 
     for vhost in config.vhosts:
-        for permission in vhost.permissions:
-            store.set_permissions(
-                permission.user,
-                vhost=vhost.name,
-                configure=permission.configure,
-                write=permission.write,
-                read=permission.read,
-            )
-
-        for topic_permission in vhost.topic_permissions:
-            store.set_topic_permissions(
-                topic_permission.user,
-                vhost=vhost.name,
-                exchange=topic_permission.exchange,
-                write=topic_permission.write,
-                read=topic_permission.read,
-            )
-
-    return store
+        _configure_rights(store, vhost, on_overruled)
 
 
-def _hash_of(entry: UserConfig, random_bytes: Callable[[int], bytes]) -> PasswordHash | None:
+def _configure_user(
+    store: UserStore,
+    entry: UserConfig,
+    random_bytes: Callable[[int], bytes],
+    on_overruled: Callable[[str, str], None] | None,
+) -> None:
+    user = store.users.get(entry.name)
+    limits = (entry.limits.connections_max, entry.limits.channels_max)
+    if user is None:
+        user = store.add_user(entry.name, _hash_of(entry, None, random_bytes), tags=entry.tags)
+    else:
+        password_hash = _hash_of(entry, user.password_hash, random_bytes)
+        changes = {
+            "password": password_hash != user.password_hash,
+            "tags": tuple(entry.tags) != user.tags,
+            "limits": limits != (user.connections_max, user.channels_max),
+        }
+        store.add_user(entry.name, password_hash, tags=entry.tags)
+        for what, is_other in changes.items():
+            if is_other and on_overruled is not None:
+                on_overruled(entry.name, what)
+
+    user.connections_max, user.channels_max = limits
+
+
+def _configure_rights(
+    store: UserStore, vhost: VHostConfig, on_overruled: Callable[[str, str], None] | None
+) -> None:
+    for entry in vhost.permissions:
+        old = store.users[entry.user].permission(vhost.name)
+        if old is not None and (old.configure, old.write, old.read) == entry[1:]:
+            continue
+
+        _, configure, write, read = entry
+        store.set_permissions(
+            entry.user, vhost=vhost.name, configure=configure, write=write, read=read
+        )
+        if old is not None and on_overruled is not None:
+            on_overruled(entry.user, f"permissions in {vhost.name}")
+
+    for topic in vhost.topic_permissions:
+        known = store.users[topic.user].topic_permissions.get((vhost.name, topic.exchange))
+        if known is not None and (known.write, known.read) == topic[2:]:
+            continue
+
+        _, exchange, write, read = topic
+        store.set_topic_permissions(
+            topic.user, vhost=vhost.name, exchange=exchange, write=write, read=read
+        )
+        if known is not None and on_overruled is not None:
+            on_overruled(topic.user, f"topic permissions in {vhost.name}")
+
+
+def _hash_of(
+    entry: UserConfig, known: PasswordHash | None, random_bytes: Callable[[int], bytes]
+) -> PasswordHash | None:
     if entry.password_hash is not None:
         return parse_password_hash(entry.password_hash.reveal(), entry.hashing_algorithm)
 
-    if entry.password is not None:
-        return make_password_hash(entry.password.reveal(), random_bytes(SALT_BYTES))
+    if entry.password is None:
+        return None
 
-    return None
+    password = entry.password.reveal()
+    if verify_password(password, known):
+        return known
+
+    return make_password_hash(password, random_bytes(SALT_BYTES))

@@ -70,6 +70,10 @@ class Origin:
         self.path = path
         self._places = places or {}
 
+    def names(self, keys: Keys) -> bool:
+        """Whether that was written, and is no default."""
+        return keys in self._places
+
     def problem(self, keys: Keys, message: str) -> Problem:
         """Make the problem of the value at these keys, or of the nearest known one around it.
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
@@ -186,7 +185,8 @@ class DataDirectory:
                 return path
 
             beside = path + NEW_SUFFIX
-            os.mkdir(beside, 0o700)
+            # It may be there from an attempt that failed.
+            os.makedirs(beside, mode=0o700, exist_ok=True)
             replace_file(os.path.join(beside, _NAME), name.encode("utf-8", "surrogateescape"))
             os.rename(beside, path)
             sync_directory(os.path.dirname(path))
@@ -205,7 +205,7 @@ class DataDirectory:
             if os.path.isdir(path):
                 os.rename(path, path + _DELETED_SUFFIX)
                 sync_directory(os.path.dirname(path))
-                shutil.rmtree(path + _DELETED_SUFFIX)
+                _remove_tree(path + _DELETED_SUFFIX)
 
     def _name_of(self, number: int) -> str:
         path = os.path.join(self.vhost_path(number), _NAME)
@@ -273,4 +273,11 @@ class DataDirectory:
         vhosts = os.path.join(self.path, _VHOSTS)
         for entry in os.listdir(vhosts):
             if entry.endswith((NEW_SUFFIX, _DELETED_SUFFIX)):
-                shutil.rmtree(os.path.join(vhosts, entry))
+                _remove_tree(os.path.join(vhosts, entry))
+
+
+def _remove_tree(path: str) -> None:
+    # Imported when there is something to remove: starting does not pay for it.
+    import shutil
+
+    shutil.rmtree(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,9 @@ __all__ = ["COMMAND_VARIABLE", "BrokerProcess", "free_port"]
 
 COMMAND_VARIABLE = "INTEROP_BROKER_COMMAND"
 """Environment variable with the command that serves; ``{port}`` in it becomes the port."""
+
+DATA_VARIABLE = "LEVERET_DATA_DIR"
+"""Environment variable that tells the broker where to keep what lasts."""
 
 START_S = 600.0  # The first start on a fresh machine installs the broker.
 STOP_S = 20.0
@@ -57,12 +61,14 @@ class BrokerProcess:
             log_path = Path(name)
 
         self.log_path = log_path
+        # Kept between stop and start, as that of any broker that is started again.
+        self._data_path = tempfile.mkdtemp(prefix=f"interop-data-{self.port}-")
 
     def start(self) -> None:
         """Start it and return when it answers an AMQP header; raise when it ends before that."""
         assert self._process is None, "already started"
         with self.log_path.open("ab") as log:
-            self._process = _spawn(self._command, log)
+            self._process = _spawn(self._command, self._data_path, log)
 
         try:
             self._wait_until_it_serves(self._process)
@@ -119,11 +125,17 @@ class BrokerProcess:
         traceback: TracebackType | None,
     ) -> None:
         self.stop()
+        shutil.rmtree(self._data_path, ignore_errors=True)
 
 
-def _spawn(command: list[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], data_path: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+        command,
+        stdout=log,
+        stderr=log,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        env={**os.environ, DATA_VARIABLE: data_path},
     )
 
 

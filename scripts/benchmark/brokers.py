@@ -80,10 +80,11 @@ class Leveret(Broker):
         port = _free_port()
         with tempfile.TemporaryDirectory(prefix="leveret-bench-") as folder:
             log = Path(folder) / "log"
+            data_dir = str(Path(folder) / "data")
             with log.open("wb") as output:
                 started_s = time.monotonic()
                 process = subprocess.Popen(
-                    [self._python, *_SERVE, "--port", str(port)],
+                    [self._python, *_SERVE, "--port", str(port), "--data-dir", data_dir],
                     cwd=folder,
                     env=_leveret_environment(self._source),
                     stdout=output,

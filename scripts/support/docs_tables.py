@@ -50,6 +50,8 @@ BOUNDS_ELSEWHERE: Final = (
     ("broker.config.tree", "PROBLEMS_MAX"),
     ("broker.logs", "VALUE_CHARACTERS_MAX"),
     ("broker.net.memory", "SAMPLE_INTERVAL_S"),
+    ("broker.net.disk", "FREE_SAMPLE_INTERVAL_S"),
+    ("broker.keeper", "RETRY_S"),
     ("broker.net.reception", "REFUSAL_LOG_INTERVAL_S"),
     ("broker.app", "STOP_WAIT_S"),
     ("broker.embedded", "STOP_WAIT_S"),

@@ -12,7 +12,7 @@ import pytest
 
 from broker.config.problems import ConfigProblems
 from broker.embedded import Broker
-from broker.errors import StartError
+from broker.errors import StartError, StoreError
 from tests.helpers.raw_client import commands, raw_client
 from tests.helpers.untyped import pika
 
@@ -203,3 +203,22 @@ def test_a_thread_that_cannot_start_says_so_and_ends() -> None:
         other.stop()
 
     assert threading.active_count() == before
+
+
+async def test_a_broker_with_a_directory_keeps_what_lasts(tmp_path: Path) -> None:
+    config: dict[str, object] = {"storage": {"data_dir": str(tmp_path / "data")}}
+    async with Broker(config) as broker:
+        broker.node.add_vhost("other")
+
+    async with Broker(config) as broker:
+        assert list(broker.node.vhosts) == ["/", "other"]
+        with pytest.raises(StoreError, match="is in use by process"):
+            await Broker(config).start()
+
+
+async def test_without_a_directory_nothing_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LEVERET_DATA_DIR", str(tmp_path / "data"))
+    async with Broker(), Broker({"storage": {"sync": "none"}}):
+        assert not (tmp_path / "data").exists()

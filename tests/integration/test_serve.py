@@ -26,6 +26,12 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 Record = dict[str, Any]
 
 
+@pytest.fixture(autouse=True)
+def own_data_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for all brokers of a test, and not the one of whoever runs the tests."""
+    monkeypatch.setenv("LEVERET_DATA_DIR", str(tmp_path / "data"))
+
+
 class Server:
     """A running broker and what it has logged."""
 
@@ -89,6 +95,8 @@ def test_the_first_line_says_what_runs_where() -> None:
         assert started["build"] in {"compiled", "plain"}
         assert started["listening"] == f"127.0.0.1:{server.port}"
         assert started["pid"] == server.process.pid
+        assert started["data_dir"] == os.environ["LEVERET_DATA_DIR"]
+        assert started["sync"] == "group"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
@@ -195,3 +203,60 @@ def test_ping_answers_for_a_health_check() -> None:
         server.stop(signal.SIGTERM)
         events = [record["event"] for record in server.records if record["level"] != "debug"]
         assert events == ["server.started", "server.stopping", "server.stopped"], "ping is quiet"
+
+
+def test_users_and_virtual_hosts_survive_an_end_of_any_kind(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text(
+        "version: 1\n"
+        "users: [{name: ann, password: secret, tags: [administrator]}]\n"
+        "vhosts: {/: {}, other: {}}\n"
+    )
+    with serving(str(path), "--port", "0") as server:
+        server.process.kill()
+
+    with serving("--port", "0") as server:
+        credentials = pika.PlainCredentials("ann", "secret")
+        assert server.connect(credentials=credentials).close() is None
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            server.connect()
+
+        assert server.stop(signal.SIGTERM) == 0
+
+    assert sorted(os.listdir(tmp_path / "data" / "vhosts")) == ["1", "2"]
+
+
+def test_a_data_directory_in_use_is_one_line_and_1(tmp_path: Path) -> None:
+    with serving("--port", "0", "--data-dir", str(tmp_path / "x")) as server:
+        result = run("serve", "--port", "0", "--data-dir", str(tmp_path / "x"))
+        assert (result.returncode, result.stdout) == (1, "")
+        started = (
+            f"leveret: data directory {tmp_path}/x is in use by process {server.process.pid} ("
+        )
+        assert result.stderr.startswith(started)
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_failed_start_leaves_the_data_directory_to_others() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run("serve", "--host", "127.0.0.1", "--port", str(port)).returncode == 1
+
+    with serving("--port", "0") as server:
+        assert server.stop(signal.SIGTERM) == 0
+
+
+def test_in_memory_only_nothing_is_touched() -> None:
+    with serving("--port", "0", "--memory-only") as server:
+        assert server.records[0]["sync"] == "memory only"
+        assert server.records[0].get("data_dir") is None
+        assert server.stop(signal.SIGTERM) == 0
+
+    assert not os.path.exists(os.environ["LEVERET_DATA_DIR"])
+
+
+def test_checking_a_configuration_opens_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    path.write_text("version: 1\n")
+    assert run("config", "check", str(path)).returncode == 0
+    assert not os.path.exists(os.environ["LEVERET_DATA_DIR"])

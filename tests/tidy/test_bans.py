@@ -29,7 +29,13 @@ WORDS: Final = {
 }
 
 TASK_STARTERS: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
-TASK_HOMES: Final = ("broker/net/", "broker/management/", "broker/app.py", "broker/embedded.py")
+TASK_HOMES: Final = (
+    "broker/net/",
+    "broker/management/",
+    "broker/app.py",
+    "broker/embedded.py",
+    "broker/keeper.py",
+)
 MODULES_WITHOUT_ALL: Final = {"broker/__main__.py"}
 
 

@@ -14,7 +14,8 @@ WIRE: Final = BASE | {"wire"}
 SETTINGS: Final = {"config.schema", "config.problems"}
 BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "metrics", "store.api"}
 BELOW_RIM: Final = BELOW_CORE | {"core", "protocol"}
-RIM: Final = {"net", "management", "store", "config", "logs", "topology", "build"}
+STATE: Final = {"node_state", "keeper", "watches"}
+RIM: Final = {"net", "management", "store", "config", "logs", "topology", "build"} | STATE
 COMPOSITION: Final = BELOW_RIM | RIM
 TOOLKIT: Final = {"broker", "client", "queues", "tasks"}
 
@@ -38,6 +39,9 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "config": WIRE | SETTINGS | {"auth"},
     "logs": BASE | SETTINGS,
     "topology": BELOW_RIM | {"config"},
+    "node_state": BELOW_RIM | {"config", "store"},
+    "keeper": BELOW_RIM | {"store", "node_state"},
+    "watches": BELOW_RIM | {"net"},
     "app": COMPOSITION,
     "embedded": COMPOSITION | {"app"},
     "cli": COMPOSITION | {"app", "embedded"},

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from broker.auth.users import UserStore
-from broker.config.loader import config_from_dict
+from broker.config.loader import config_from_dict, load_config
 from broker.config.problems import ConfigProblems
 from broker.core.node import Node
 from broker.core.settings import NodeSettings
 from broker.topology import apply_topology
 from tests.helpers.clock import VirtualClock
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 def node_of(**vhosts: Any) -> Node:
     """A node with these virtual hosts."""
-    config = config_from_dict({"vhosts": vhosts})
-    node = Node(
+    node = empty_node([])
+    apply_topology(config_from_dict({"vhosts": vhosts}), node)
+    return node
+
+
+def empty_node(logged: list[dict[str, object]]) -> Node:
+    """A node that has nothing yet; what it logs at level warning is gathered."""
+
+    def log(level: str, event: str, fields: dict[str, object]) -> None:
+        if level == "warning":
+            logged.append({"event": event, **fields})
+
+    return Node(
         NodeSettings(),
         VirtualClock(),
         users=UserStore(),
         mechanisms={},
         random_bytes=os.urandom,
-        log=lambda _level, _event, _fields: None,
+        log=log,
     )
-    apply_topology(config, node)
-    return node
 
 
 def problems_of(**vhosts: Any) -> list[tuple[str, str]]:
@@ -180,3 +192,102 @@ def test_a_bad_binding_is_told_with_its_place() -> None:
         }
     )
     assert [key for key, _ in problems] == ["vhosts.v.bindings.1"]
+
+
+# What survived from before
+
+
+@pytest.fixture
+def logged() -> list[dict[str, object]]:
+    return []
+
+
+@pytest.fixture
+def stored(logged: list[dict[str, object]]) -> Node:
+    """A node with what an earlier configuration, or a program, has declared."""
+    node = empty_node(logged)
+    vhost: dict[str, object] = {
+        "limits": {"max-queues": 9},
+        "exchanges": {"x": {"type": "topic"}},
+        "queues": {"q": {"arguments": {"x-max-length": 5}}, "kept": {}},
+        "bindings": [{"source": "x", "destination": "q", "routing_key": "#"}],
+        "policies": {"p": {"pattern": "^q", "apply-to": "queues", "definition": {"expires": 9}}},
+    }
+    apply_topology(config_from_dict({"vhosts": {"v": vhost, "w": {}}}), node)
+    logged.clear()
+    return node
+
+
+def test_declared_in_both_and_equal_is_fine(stored: Node, logged: list[dict[str, object]]) -> None:
+    vhost = stored.vhosts["v"]
+    before = vhost.generation
+    config = {
+        "limits": {"max-queues": 9},
+        "exchanges": {"x": {"type": "topic"}},
+        "queues": {"q": {"arguments": {"x-max-length": 5}}},
+        "bindings": [{"source": "x", "destination": "q", "routing_key": "#"}],
+        "policies": {"p": {"pattern": "^q", "apply-to": "queues", "definition": {"expires": 9}}},
+    }
+    apply_topology(config_from_dict({"vhosts": {"v": config}}), stored)
+    assert vhost.generation == before, "nothing was done"
+    assert logged == []
+    assert set(vhost.queues) == {"q", "kept"}
+    assert set(stored.vhosts) == {"v", "w"}
+
+
+def test_declared_otherwise_is_told_with_both_and_the_place(stored: Node, tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    path.write_text(
+        "version: 1\n"
+        "vhosts:\n"
+        "  v:\n"
+        "    exchanges:\n"
+        "      x: {type: fanout}\n"
+        "    queues:\n"
+        "      q: {arguments: {x-max-length: 6}}\n"
+        "      kept: {auto_delete: true}\n"
+        "      new: {arguments: {x-expires: 0}}\n"
+    )
+    with pytest.raises(ConfigProblems) as caught:
+        apply_topology(load_config(str(path)), stored)
+
+    lines = str(caught.value).replace(f"{path}:", "").splitlines()
+    advice = "say the same here, or start without it here, delete the {} and all that is in it, and"
+    queue, exchange = advice.format("queue"), advice.format("exchange")
+    assert lines[0] == (
+        "5:7: vhosts.v.exchanges.x: the data directory holds this exchange with type 'topic', and"
+        f" here it is 'fanout' - {exchange} start again"
+    )
+    assert lines[1] == (
+        "7:7: vhosts.v.queues.q: the data directory holds this queue with x-max-length '5', and"
+        f" here it is '6' - {queue} start again"
+    )
+    assert lines[2].startswith(
+        "8:7: vhosts.v.queues.kept: the data directory holds this queue with"
+    )
+    assert lines[3].startswith("9:7: vhosts.v.queues.new: ")
+    assert "data directory" not in lines[3]
+
+
+def test_what_every_virtual_host_has_is_not_blamed_on_the_data_directory() -> None:
+    [(_, message)] = problems_of(v={"exchanges": {"amq.direct": {"type": "topic"}}})
+    assert "data directory" not in message
+
+
+def test_the_configuration_prevails_over_policies_and_limits(
+    stored: Node, logged: list[dict[str, object]]
+) -> None:
+    policy = {"pattern": "^q", "apply-to": "queues", "definition": {"expires": 10}}
+    config = {"limits": {"max-queues": 10}, "policies": {"p": policy}, "operator_policies": {}}
+    apply_topology(config_from_dict({"vhosts": {"v": config}}), stored)
+    assert stored.vhosts["v"].queues_max == 10
+    assert stored.vhosts["v"].policies.policies[0].definition == {"expires": 10}
+    assert logged == [
+        {"event": "config.overrules", "vhost": "v", "what": "limits"},
+        {"event": "config.overrules", "vhost": "v", "what": "policy p"},
+    ]
+
+
+def test_limits_that_are_not_named_stay(stored: Node) -> None:
+    apply_topology(config_from_dict({"vhosts": {"v": {}}}), stored)
+    assert stored.vhosts["v"].queues_max == 9

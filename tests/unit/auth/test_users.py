@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.auth.passwords import make_password_hash
-from broker.auth.users import AuthenticationError, UserStore, user_store_from_config
+from broker.auth.users import AuthenticationError, UserStore, configure_users
 from broker.config.loader import config_from_dict
 from broker.config.schema import DEFAULT_CONFIG
 
@@ -148,7 +148,8 @@ def test_a_forgotten_virtual_host_leaves_no_permissions(store: UserStore) -> Non
 
 def test_the_default_configuration_has_guest_on_loopback() -> None:
     """Rule PM-01."""
-    store = user_store_from_config(DEFAULT_CONFIG, random_bytes=zero_bytes)
+    store = UserStore(loopback_only_users=DEFAULT_CONFIG.auth.loopback_only_users)
+    configure_users(store, DEFAULT_CONFIG, random_bytes=zero_bytes)
     guest = store.authenticate("guest", "guest", is_loopback=True)
 
     assert guest.tags == ("administrator",)
@@ -177,7 +178,8 @@ def test_users_are_built_with_hashes_limits_and_permissions() -> None:
             },
         }
     )
-    store = user_store_from_config(config, random_bytes=zero_bytes)
+    store = UserStore()
+    configure_users(store, config, random_bytes=zero_bytes)
     first = store.authenticate("a", "pw", is_loopback=False)
     second = store.authenticate("b", "pw", is_loopback=False)
 
@@ -189,3 +191,55 @@ def test_users_are_built_with_hashes_limits_and_permissions() -> None:
     assert not first.allows("write", vhost="v", name="queue")
     assert first.allows_topic("write", vhost="v", exchange="amq.topic", routing_key="k")
     assert not first.allows_topic("write", vhost="v", exchange="amq.topic", routing_key="x")
+
+
+def test_a_configuration_prevails_over_users_who_are_there_and_tells() -> None:
+    config = config_from_dict(
+        {
+            "users": [
+                {"name": "same", "password": "pw", "tags": ["t"], "limits": {"max-channels": 1}},
+                {"name": "other", "password": "pw", "tags": ["t"]},
+                {"name": "new", "password": "pw"},
+            ],
+            "vhosts": {
+                "v": {
+                    "permissions": {"same": {"read": "a"}, "other": {"read": "a"}, "new": {}},
+                    "topic_permissions": {
+                        "same": {"amq.topic": {"write": "a"}},
+                        "other": {"amq.topic": {"write": "a"}},
+                    },
+                }
+            },
+        }
+    )
+    store = UserStore()
+    salted = make_password_hash("pw", b"salt")
+    store.add_user("same", salted, tags=["t"]).channels_max = 1
+    store.add_user("other", make_password_hash("old", b"salt")).connections_max = 5
+    store.add_user("kept", salted)
+    for name, pattern in (("same", "a"), ("other", "b"), ("kept", "c")):
+        store.set_permissions(name, vhost="v", configure="", write="", read=pattern)
+        store.set_topic_permissions(name, vhost="v", exchange="amq.topic", write=pattern, read="")
+
+    generation = store.users["kept"].generation
+    overruled: list[tuple[str, str]] = []
+    configure_users(
+        store,
+        config,
+        random_bytes=zero_bytes,
+        on_overruled=lambda user, what: overruled.append((user, what)),
+    )
+    assert overruled == [
+        ("other", "password"),
+        ("other", "tags"),
+        ("other", "limits"),
+        ("other", "permissions in v"),
+        ("other", "topic permissions in v"),
+    ]
+    assert store.users["same"].password_hash is salted
+    other = store.authenticate("other", "pw", is_loopback=True)
+    assert (other.tags, other.connections_max) == (("t",), None)
+    assert other.allows("read", vhost="v", name="a")
+    assert not other.allows("read", vhost="v", name="b")
+    assert store.users["kept"].generation == generation
+    assert store.users["kept"].allows("read", vhost="v", name="c")

@@ -265,6 +265,22 @@ def test_virtual_hosts_have_numbered_directories(directory: DataDirectory) -> No
     assert directory.vhosts() == names
 
 
+def test_what_failed_can_be_tried_again(
+    directory: DataDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(StoreError, match="no space left on device"):
+        directory.make_vhost(1, "/")
+
+    monkeypatch.undo()
+    assert directory.vhosts() == {}
+    directory.make_vhost(1, "/")
+    assert directory.vhosts() == {1: "/"}
+
+
 def test_a_number_belongs_to_one_virtual_host(directory: DataDirectory) -> None:
     directory.make_vhost(1, "/")
     with pytest.raises(StoreError, match="belongs to the virtual host '/', not to 'other'"):

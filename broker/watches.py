@@ -1,0 +1,78 @@
+"""Starts what watches the machine for the broker's alarms (rule MA-01). Layer: composition root."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.net.disk import DiskWatch, free_bytes
+from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.config.schema import Config
+    from broker.core.node import Node
+    from broker.net.pump import Pump
+
+    Log = Callable[[str, str, dict[str, object]], None]
+
+__all__ = ["Watch", "start_watches"]
+
+Watch = MemoryWatch | DiskWatch
+
+
+def start_watches(
+    config: Config, node: Node, pump: Pump, data_dir: str | None, log: Log
+) -> list[Watch]:
+    """Watch what the configuration sets a limit for, the data directory only where there is one."""
+    watches: list[Watch | None] = [_watch_memory(config, node, pump, log)]
+    if data_dir is not None:
+        watches.append(_watch_disk(config, node, pump, data_dir, log))
+
+    return [watch for watch in watches if watch is not None]
+
+
+def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWatch | None:
+    memory = config.alarms.memory
+    limit = memory.limit_bytes
+    if memory.limit_fraction is not None:
+        available = available_bytes()
+        limit = None if available is None else int(available * memory.limit_fraction)
+
+    if limit is None:
+        return None
+
+    if resident_bytes() is None:
+        log("warning", "memory.unknown", {"reason": "this system does not tell memory in use"})
+        return None
+
+    def tell(is_over: bool) -> None:
+        if is_over:
+            log("warning", "memory.over", {"used_bytes": resident_bytes(), "limit_bytes": limit})
+
+        node.set_alarm("memory", is_over)
+
+    watch = MemoryWatch(pump, tell, limit)
+    watch.check()
+    return watch
+
+
+def _watch_disk(config: Config, node: Node, pump: Pump, path: str, log: Log) -> DiskWatch | None:
+    limit = config.alarms.disk.free_bytes_min
+    if limit is None:
+        return None
+
+    if free_bytes(path) is None:
+        log("warning", "disk.unknown", {"reason": "this system does not tell what is free"})
+        return None
+
+    def tell(is_short: bool) -> None:
+        if is_short:
+            fields: dict[str, object] = {"path": path, "free_bytes": free_bytes(path)}
+            log("warning", "disk.short", {**fields, "limit_bytes": limit})
+
+        node.set_alarm("disk", is_short)
+
+    watch = DiskWatch(pump, tell, limit, lambda: free_bytes(path))
+    watch.check()
+    return watch
