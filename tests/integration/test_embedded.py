@@ -222,3 +222,24 @@ async def test_without_a_directory_nothing_is_kept(
     monkeypatch.setenv("LEVERET_DATA_DIR", str(tmp_path / "data"))
     async with Broker(), Broker({"storage": {"sync": "none"}}):
         assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize(
+    ("storage", "limit", "alarms"),
+    [
+        pytest.param(True, "1000TB", ["disk"], id="short"),
+        pytest.param(True, "1B", [], id="enough"),
+        pytest.param(True, None, [], id="no limit"),
+        pytest.param(False, "1000TB", [], id="memory only"),
+    ],
+)
+async def test_the_disk_alarm_is_about_the_data_directory(
+    storage: bool, limit: str | None, alarms: list[str], tmp_path: Path
+) -> None:
+    """Rule MA-01."""
+    config = {
+        "storage": {"data_dir": str(tmp_path / "data")} if storage else {"memory_only": True},
+        "alarms": {"disk": {"free_limit": limit}},
+    }
+    async with Broker(config, log_level="error") as broker:
+        assert list(broker.node.alarms) == alarms
