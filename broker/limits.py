@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "CHECKPOINT_BYTES",
     "CLOSE_TIMEOUT_S",
+    "COLD_READ_BYTES_MAX",
     "CONSUMERS_PER_CHANNEL_MAX",
     "DEATHS_BYTES_MAX",
     "DELAYED_PER_TURN_MAX",
@@ -17,19 +19,25 @@ __all__ = [
     "FRAME_BYTES_MAX_DEFAULT",
     "FRAME_BYTES_MAX_INITIAL",
     "FRAME_BYTES_MIN",
+    "HOT_MESSAGES_MAX",
     "LINGER_BYTES_MAX",
     "LINGER_S",
     "MESSAGE_BYTES_MAX_DEFAULT",
     "MESSAGE_BYTES_MAX_HARD",
+    "MOVED_BYTES_MAX",
     "OUTPUT_BYTES_HIGH",
     "OUTPUT_BYTES_LOW",
+    "PENDING_BYTES_MAX",
     "POLICY_PATTERN_BYTES_MAX",
     "PROPERTIES_PER_CHANNEL_MAX",
+    "RECOVERY_PROGRESS_COUNT",
     "REMEMBERED_BYTES_MAX",
     "ROUTES_PER_CHANNEL_MAX",
     "SHORT_STRING_BYTES_MAX",
     "SOCKETS_MAX",
     "SOCKETS_SPARED",
+    "STORE_RETRY_MS",
+    "STORE_SYNC_MS",
     "STREAM_FILTER_VALUES_MAX",
     "STREAM_SEGMENT_ENTRIES_MAX",
     "TABLE_BYTES_MAX",
@@ -148,3 +156,31 @@ bound: it answers with a text (rule C-56)."""
 
 SOCKETS_SPARED: Final = 64
 """File descriptors kept back from clients: listeners, log, files, the loop's own, a debugger."""
+
+
+HOT_MESSAGES_MAX: Final = 4_096
+"""Ready messages of one queue, or of one of its levels, that are kept in memory although the log
+has them. Fewer would be read back in smaller pieces; more cost memory and bring nothing."""
+
+COLD_READ_BYTES_MAX: Final = 262_144
+"""Of a log, read at a time to bring messages of a queue back: a few hundred small ones."""
+
+PENDING_BYTES_MAX: Final = 33_554_432
+"""Bodies that wait for the log while the batch before is on its way: a tenth of a second of a slow
+disk. With more nobody is read from until it has caught up."""
+
+CHECKPOINT_BYTES: Final = 67_108_864
+"""What a log grows by before a checkpoint is worth its while; recovery reads as much in a second
+or less."""
+
+MOVED_BYTES_MAX: Final = 4_194_304
+"""Of sparse segments, copied forward in one batch."""
+
+STORE_SYNC_MS: Final = 100
+"""How often each log is looked after; with ``storage.sync: interval``, how often it is synced."""
+
+STORE_RETRY_MS: Final = 1_000
+"""Between two tries to write to a disk that is full."""
+
+RECOVERY_PROGRESS_COUNT: Final = 1_000_000
+"""Messages after which recovery says how far it is."""

@@ -15,12 +15,20 @@ from urllib.parse import quote_plus
 from broker.wire.tables import encode_table
 
 if TYPE_CHECKING:
+    from mypy_extensions import i64
+
     from broker.core.exchange.base import Exchange
+    from broker.core.journal import Journal
+    from broker.core.queue.queue import Queue
+    from broker.core.recovery import Recovered
     from broker.wire.tables import Arguments
 
 __all__ = ["Binding", "BindingKey", "Destination", "binding_key"]
 
 ARGUMENTS_HASH_BYTES: Final = 12
+
+NO_ROWS: Final[list[int]] = []
+"""Shared, since it is mostly so: must not be changed."""
 
 
 class Destination:
@@ -30,14 +38,47 @@ class Destination:
     declared again is another one, without the bindings of the first.
     """
 
-    __slots__ = ("durable", "incoming", "is_queue", "name")
+    __slots__ = (
+        "declaration",
+        "durable",
+        "incoming",
+        "is_queue",
+        "journal",
+        "keeps_all",
+        "log_id",
+        "name",
+        "settled_rows",
+    )
 
     def __init__(self, name: str, is_queue: bool, durable: bool = False) -> None:
         self.name: str = name
         self.is_queue: bool = is_queue
         self.durable: bool = durable
+        # What the log calls it; 0 where it does not know it. Its record, and what is told there.
+        self.log_id: i64 = 0
+        self.declaration: bytes = b""
+        self.journal: Journal | None = None
+        # Whether it keeps messages that are not persistent too.
+        self.keeps_all: bool = False
+        # Positions and body sizes of messages that left, for the batch that gathers.
+        self.settled_rows: list[int] = NO_ROWS
         self.incoming: dict[Binding, None] = {}
         """The bindings that lead here, oldest first (a set that keeps its order)."""
+
+    def as_queue(self) -> Queue | None:
+        """Itself, if it is a queue."""
+        return None
+
+    def level_of(self, priority: i64) -> int:
+        """The level that a message of that priority stands in."""
+        return 0
+
+    def journal_started(self, journal: Journal) -> None:
+        """Recovery has read everything: from now on changes are told to the journal."""
+        self.journal = journal
+
+    def restore(self, journal: Journal, found: Recovered) -> None:
+        """Take over the messages that recovery has found."""
 
 
 class Binding:

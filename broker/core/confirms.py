@@ -7,6 +7,7 @@ cycle is one ``basic.ack(multiple)`` and the state is two integers.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -38,7 +39,12 @@ class Confirms:
     """The publish numbers of one channel in confirm mode.
 
     ``accept()`` counts a publish whose queues have it; ``refuse()`` one that a queue rejected
-    (rule CF-07); ``hold()`` one that must wait, until ``release(number)``.
+    (rule CF-07); ``hold()`` one that must wait until the log has it: ``release(number)`` says that
+    it has everything held up to that number.
+
+    Attributes:
+        is_gathering: something held waits for the batch that gathers.
+        last_held: the last number that was held.
 
     """
 
@@ -52,6 +58,9 @@ class Confirms:
         "_refused",
         "_run_end",
         "_run_start",
+        "is_closed",
+        "is_gathering",
+        "last_held",
         "last_number",
     )
 
@@ -65,9 +74,12 @@ class Confirms:
         self._run_end: i64 = 1
         self._ready: list[int] = []
         self._refused: list[int] = []
-        # Insertion order is numeric order, so the first key is the smallest.
-        self._held: dict[int, None] = {}
+        # Runs of numbers that are held, ascending: first and last.
+        self._held: deque[tuple[int, int]] = deque()
         self._is_waiting = False
+        self.is_closed = False
+        self.is_gathering = False
+        self.last_held: i64 = 0
 
     def accept(self) -> None:
         """Count the next publish, to be acked at the end of the cycle."""
@@ -86,19 +98,43 @@ class Confirms:
         """Count the next publish and keep its answer back; returns its number."""
         number: i64 = self.last_number + 1
         self.last_number = number
-        self._held[int(number)] = None
+        held = self._held
+        if self.last_held == number - 1 and held:
+            held[len(held) - 1] = (held[len(held) - 1][0], int(number))
+        else:
+            held.append((int(number), int(number)))
+
+        self.last_held = number
         return number
 
     def release(self, number: i64) -> None:
-        """The answer of a number held before is an ack."""
-        del self._held[int(number)]
-        self._mark_ready(number)
+        """All that was held up to this number is to be acked."""
+        held = self._held
+        while held and held[0][0] <= number:
+            first, last = held.popleft()
+            if last > number:
+                held.appendleft((int(number) + 1, last))
+                last = int(number)
+
+            self._mark_run_ready(first, last)
+
+    def _mark_run_ready(self, first: i64, last: i64) -> None:
+        if self._run_start == self._run_end:
+            self._run_start = first
+            self._run_end = last + 1
+        elif first == self._run_end:
+            self._run_end = last + 1
+        else:
+            self._ready.extend(range(int(first), int(last) + 1))
+
+        self._wait()
 
     @property
     def unconfirmed(self) -> int:
         """How many publishes have no answer yet."""
         run: i64 = self._run_end - self._run_start
-        return int(run) + len(self._ready) + len(self._refused) + len(self._held)
+        held = sum([last - first + 1 for first, last in self._held])
+        return int(run) + len(self._ready) + len(self._refused) + held
 
     def _mark_ready(self, number: i64) -> None:
         if number == self._run_end:
@@ -120,6 +156,10 @@ class Confirms:
     def flush(self) -> None:
         """Send acks, then nacks, batched as rule CF-05 says."""
         self._is_waiting = False
+        if self.is_closed:
+            # Rule CF-09: with the channel closed, nobody is told any more.
+            return
+
         start: i64 = self._run_start
         end: i64 = self._run_end
         self._run_start = end
@@ -147,7 +187,7 @@ class Confirms:
         if not numbers:
             return
 
-        cutoff = next(iter(self._held)) if self._held else numbers[-1] + 1
+        cutoff = self._held[0][0] if self._held else numbers[-1] + 1
         if others and others[0] < cutoff:
             cutoff = others[0]
 

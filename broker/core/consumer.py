@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from broker.core.actor import Actor
     from broker.core.queue.queue import Queue
+    from broker.core.transaction import Transaction
     from broker.wire.tables import Arguments
 
 __all__ = ["UNLIMITED", "Consumer", "ConsumerOptions", "Deliveries"]
@@ -57,6 +58,7 @@ class Deliveries:
         "on_cancel",
         "output",
         "prefetch_limit",
+        "transaction",
         "unacked",
     )
 
@@ -77,6 +79,15 @@ class Deliveries:
         self.prefetch_limit: i64 = 0
         self.limited: dict[Consumer, None] = {}
         self.getter: Consumer | None = None
+        self.transaction: Transaction | None = None
+
+    def outstanding(self) -> list[Message]:
+        """The messages that were delivered and are not settled for good."""
+        messages = self.unacked.messages()
+        if self.transaction is not None:
+            messages += self.transaction.settled_messages()
+
+        return messages
 
     def set_prefetch_limit(self, count: i64) -> None:
         """basic.qos(global=true): a limit for the channel's consumers; 0 removes it (QS-03)."""

@@ -207,6 +207,9 @@ def bind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
     binding = source.add_binding(destination, request.routing_key, request.arguments)
     if binding is not None:
         vhost.topology_changed()
+        if vhost.journal is not None and binding.durable:
+            vhost.journal.bound(binding)
+
         if vhost.events is not None:
             vhost.events.binding_created(vhost, binding)
 
@@ -236,6 +239,9 @@ def unbind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
 
     source.drop_binding(binding)
     vhost.topology_changed()
+    if vhost.journal is not None and binding.durable:
+        vhost.journal.unbound(binding)
+
     _tell_deleted(vhost, [binding])
     _remove_exhausted(vhost, [binding])
 

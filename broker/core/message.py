@@ -14,13 +14,16 @@ from broker.wire.properties import Properties, parse_own_properties
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
+    from broker.core.binding import Destination
     from broker.core.consumer import Consumer
     from broker.core.dead_letter import DeathHistory
 
 __all__ = [
     "GONE",
+    "GONE_RECORD",
     "NO_DEADLINE",
     "NO_TTL",
+    "PENDING",
     "Address",
     "Message",
     "build_content",
@@ -34,6 +37,12 @@ NO_DEADLINE: Final = 0
 
 NO_TTL: Final = -1
 """The time to live of a message that has none, in place of milliseconds."""
+
+PENDING: Final = -1
+"""The record of a message that is to be written with the next batch."""
+
+GONE_RECORD: Final = -2
+"""The record of a message that was, and is gone before that: it is not written."""
 
 GONE: Final = -1
 """The deadline of a message that has expired and left, but whose place is not cleared yet."""
@@ -60,6 +69,11 @@ class Address:
         "bcc_keys",
         "cc_keys",
         "exchange",
+        "log_crc",
+        "log_head",
+        "log_holder",
+        "log_is_persistent",
+        "log_priority",
         "routing_key",
         "tail",
         "tail_redelivered",
@@ -83,6 +97,12 @@ class Address:
         self.tail: bytes = b"\x00" + self.wire + b"\xce"
         self.tail_redelivered: bytes = b"\x01" + self.wire + b"\xce"
         self.tail_size: i64 = len(self.tail)
+        # What stands in front of a message's content in the log, for the holder it had last.
+        self.log_holder: Destination | None = None
+        self.log_is_persistent = False
+        self.log_priority: i64 = 0
+        self.log_head: bytes = b""
+        self.log_crc = 0
 
 
 class Message:
@@ -90,7 +110,8 @@ class Message:
 
     ``position`` orders the messages of a queue (requeue goes back to it, rule A-05),
     ``deadline_ms`` is fixed when the queue takes the message (rule TTL-01). ``delivery_tag`` and
-    ``consumer`` have a meaning only while the message is unacked.
+    ``consumer`` have a meaning only while the message is unacked. ``record`` is where the log has
+    it (core/journal.py).
 
     """
 
@@ -105,6 +126,7 @@ class Message:
         "is_persistent",
         "position",
         "priority",
+        "record",
         "redelivered",
     )
 
@@ -122,6 +144,15 @@ class Message:
         self.delivery_tag: i64 = 0
         self.consumer: Consumer | None = None
         self.history: DeathHistory | None = None
+        self.record: i64 = 0
+
+    def logged_content(self) -> bytes:
+        """The content as the log keeps it."""
+        return self.content
+
+    def return_count_logged(self) -> i64:
+        """How often it was given back, where that is counted."""
+        return 0
 
     def copy(self) -> Message:
         """The same message for another queue: content, address and history are shared."""
@@ -137,7 +168,21 @@ class Message:
         twin.redelivered = self.redelivered
         twin.position = self.position
         twin.deadline_ms = self.deadline_ms
+        twin.take_record(self)
         return twin
+
+    def take_record(self, other: Message) -> None:
+        """Stand for another object of the same message from now on.
+
+        One that is pending is not written: its twin has to be told to the journal anew, unless it
+        is on its way out.
+
+        """
+        if other.record > 0:
+            self.record = other.record
+            other.record = 0
+        elif other.record == PENDING:
+            other.record = GONE_RECORD
 
     def properties(self) -> Properties:
         """The properties, parsed anew: for the few who need more than the publish path kept."""

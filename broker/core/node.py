@@ -30,9 +30,13 @@ if TYPE_CHECKING:
     from broker.auth.mechanisms import Mechanism
     from broker.auth.users import User, UserStore
     from broker.clock import Clock
+    from broker.core.journal import Journal
     from broker.core.settings import NodeSettings
 
-__all__ = ["ConnectionHandle", "Node"]
+__all__ = ["ConnectionHandle", "LogKeeper", "Node"]
+
+SHORT_OF: Final = {"store": "disk"}
+"""What clients are told is low when an alarm has another name."""
 
 EVENTS_VHOST: Final = "/"
 """The virtual host that has the exchange for events (rule E-02)."""
@@ -56,6 +60,23 @@ class ConnectionHandle(ABC):
         """Whether the connection is of that user, or open on that virtual host."""
 
 
+class LogKeeper(ABC):
+    """Where the logs of virtual hosts lie."""
+
+    @abstractmethod
+    def open_log(self, vhost: VirtualHost) -> None:
+        """Make a fresh virtual host what its log says it was, and keep its log from now on.
+
+        Raises:
+            StoreError: the log cannot be used.
+
+        """
+
+    @abstractmethod
+    def drop_log(self, vhost: VirtualHost) -> None:
+        """A virtual host is gone, with its log."""
+
+
 class Node:
     """One broker.
 
@@ -70,6 +91,7 @@ class Node:
     """
 
     __slots__ = (
+        "_behind",
         "_wall_offset_s",
         "alarms",
         "channel_counts",
@@ -78,8 +100,10 @@ class Node:
         "connection_counts",
         "connections",
         "deadlines",
+        "dirty_journals",
         "events",
         "log",
+        "logs",
         "mechanisms",
         "next_vhost_number",
         "on_state_changed",
@@ -118,6 +142,11 @@ class Node:
         self.connection_counts: dict[str, int] = {}
         self.channel_counts: dict[str, int] = {}
         self.alarms: dict[str, None] = {}
+        # Those with something for their logs, and those whose disk does not keep up.
+        self.dirty_journals: list[Journal] = []
+        self._behind: dict[Journal, None] = {}
+        # Gives each virtual host its log; without it nothing outlives the broker.
+        self.logs: LogKeeper | None = None
         # The number of the next virtual host to be made: none is ever used again.
         self.next_vhost_number = 1
         # Told of changes of users, rights, limits and the list of virtual hosts.
@@ -141,9 +170,25 @@ class Node:
         self.deadlines.run(TIMERS_PER_TURN_MAX)
 
     def flush(self) -> None:
-        """Write out what there is: confirms of the cycle first, then every dirty connection."""
+        """Write out what there is: to the logs, then confirms, then every dirty connection."""
+        if self.dirty_journals:
+            self._flush_journals()
+
         self.confirms.flush()
         self.outputs.flush()
+
+    def _flush_journals(self) -> None:
+        journals = self.dirty_journals[:]
+        self.dirty_journals.clear()
+        for journal in journals:
+            journal.flush()
+            if journal.is_behind:
+                self._behind[journal] = None
+            else:
+                self._behind.pop(journal, None)
+
+        if self.outputs.is_flooded != bool(self._behind):
+            self.outputs.flood(bool(self._behind))
 
     def wants_turn(self) -> bool:
         """Whether deliveries were cut short by a budget: call `resume` in the next turn."""
@@ -184,6 +229,11 @@ class Node:
                 topic_hash_words_max=self.settings.topic_hash_words_max,
             )
             vhost.number = number or self.next_vhost_number
+            vhost.dirty_journals = self.dirty_journals
+            vhost.on_space_changed = self.space_changed
+            if self.logs is not None:
+                self.logs.open_log(vhost)
+
             self.next_vhost_number = max(self.next_vhost_number, vhost.number + 1)
             self.vhosts[name] = vhost
             if self.settings.has_event_exchange and name == EVENTS_VHOST:
@@ -217,6 +267,9 @@ class Node:
 
         for exchange in vhost.exchanges.values():
             exchange.detach()
+
+        if self.logs is not None:
+            self.logs.drop_log(vhost)
 
         tell(self, "vhost.deleted", by, name=name)
         if name == EVENTS_VHOST:
@@ -279,7 +332,17 @@ class Node:
     def alarm_reason(self) -> str:
         """Why publishers are blocked, as connection.blocked says it; empty when they are not."""
         # RabbitMQ: by name, and "low on" once.
-        return f"low on {' & '.join(sorted(self.alarms))}" if self.alarms else ""
+        short = sorted({SHORT_OF.get(name, name) for name in self.alarms})
+        return f"low on {' & '.join(short)}" if short else ""
+
+    def space_changed(self) -> None:
+        """A journal has run out of space, or has some again."""
+        is_stalled = False
+        for vhost in self.vhosts.values():
+            if vhost.journal is not None and vhost.journal.is_stalled:
+                is_stalled = True
+
+        self.set_alarm("store", is_stalled)
 
     def shutdown(self) -> None:
         """Say 320 to every connection (rules C-78, DU-07); afterwards you must call `flush`."""

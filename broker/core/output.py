@@ -37,11 +37,21 @@ would make a client wait for us that writes everything before it reads anything.
 class OutputSet:
     """The outputs that have something to write, and those with consumers waiting for room."""
 
-    __slots__ = ("dirty", "starved")
+    __slots__ = ("dirty", "flooded", "is_flooded", "starved")
 
     def __init__(self) -> None:
         self.dirty: list[Output] = []
         self.starved: list[Output] = []
+        # More waits for the disk than should: nothing is read, and who is not read from waits.
+        self.is_flooded = False
+        self.flooded: list[Output] = []
+
+    def flood(self, is_flooded: bool) -> None:
+        """The disk does not keep up with what comes in, or does so again."""
+        self.is_flooded = is_flooded
+        if not is_flooded and self.flooded:
+            self.starved.extend(self.flooded)
+            self.flooded = []
 
     def flush(self) -> None:
         """Write out every dirty output. Afterwards the starved ones may be resumed."""
@@ -74,6 +84,7 @@ class Output:
         "frame_payload_max",
         "has_room",
         "is_dirty",
+        "is_gated",
         "is_stalled",
         "on_room",
         "outputs",
@@ -101,6 +112,8 @@ class Output:
         self.total_bytes: i64 = 0
         self.frame_payload_max: i64 = 0
         self.has_room = True
+        # What is to be said waits until the log is safe, and so does what is to be read.
+        self.is_gated = False
         self.is_dirty = False
         self.parked: dict[Consumer, None] = {}
 
@@ -122,10 +135,10 @@ class Output:
         self.outputs.dirty.append(self)
 
     def flush(self) -> None:
-        """Join the pieces and write them once."""
+        """Join the pieces and write them once, unless they have to wait."""
         self.is_dirty = False
         pieces = self.pieces
-        if not pieces:
+        if not pieces or self.is_gated:
             return
 
         self.pieces = []
@@ -139,8 +152,31 @@ class Output:
             self.outputs.starved.append(self)
 
     def is_over_backlog(self) -> bool:
-        """Whether more than enough waits: nothing that asks for more should be read now."""
+        """Whether nothing that asks for more should be read now: more than enough waits already.
+
+        The same holds while the disk does not keep up, or an answer waits for it.
+
+        """
+        if self.is_gated or self.outputs.is_flooded:
+            return True
+
         return self.size_bytes + self.backlog_bytes >= OUTPUT_BACKLOG_BYTES_MAX
+
+    def stall(self) -> None:
+        """Nothing more is read, until there is room again: `on_room` is called then."""
+        self.is_stalled = True
+        outputs = self.outputs
+        if outputs.is_flooded:
+            outputs.flooded.append(self)
+
+    def open_gate(self) -> None:
+        """The log is safe: say what had to wait."""
+        self.is_gated = False
+        if not self.is_dirty:
+            self.mark_dirty()
+
+        if not self.pieces and self.is_stalled and self.has_room:
+            self.outputs.starved.append(self)
 
     def pause(self) -> None:
         """The socket takes no more: stop delivering."""

@@ -12,7 +12,7 @@ from broker.core.erlterm import erl_binary
 from broker.core.exchange_commands import exchange_named
 from broker.core.expiration import parse_expiration
 from broker.core.forwarding import keys_of
-from broker.core.message import NO_TTL, Address, Message, content_with_properties
+from broker.core.message import NO_TTL, PENDING, Address, Message, content_with_properties
 from broker.core.reply_to import REPLY_ALIAS
 from broker.core.routing import NO_KEEPERS
 from broker.core.transaction import Publication, Transaction
@@ -205,10 +205,18 @@ class Publisher:
         is_accepted = queue.enqueue(message, NO_TTL)
         confirms = self.confirms
         if confirms is not None:
-            if is_accepted:
+            if message.record == PENDING:
+                self._hold_confirm(confirms)
+            elif is_accepted:
                 confirms.accept()
             else:
                 confirms.refuse()
+
+    def _hold_confirm(self, confirms: Confirms) -> None:
+        """The publish is answered when the log has it (rule CF-06)."""
+        journal = self._vhost.journal
+        assert journal is not None
+        journal.hold_confirm(confirms)
 
     def _publish_with_care(
         self, route: Route, properties: Properties, content: bytes, body_size: i64
@@ -300,6 +308,8 @@ class Publisher:
             self.return_count += 1
             self._deliveries.send_content(encode_return(message.address.wire), message.content)
 
+        journal = self._vhost.journal
+        additions: i64 = 0 if journal is None else journal.additions
         for keeper in publication.keepers:
             keeper.keep(message, is_returned=publication.is_returned)
 
@@ -315,10 +325,12 @@ class Publisher:
 
         confirms = self.confirms
         if confirms is not None:
-            if is_accepted:
-                confirms.accept()
-            else:
+            if not is_accepted:
                 confirms.refuse()
+            elif journal is not None and journal.additions != additions:
+                journal.hold_confirm(confirms)
+            else:
+                confirms.accept()
 
         return is_accepted
 

@@ -86,6 +86,10 @@ class Unacked:
         self.count = 0
         return taken
 
+    def messages(self) -> list[Message]:
+        """Everything, in order, left where it is."""
+        return self._messages(self._head, len(self._entries))
+
     def restore(self, messages: list[Message]) -> None:
         """Put back deliveries taken before, under their old tags (rule TX-06)."""
         current = self._messages(self._head, len(self._entries))

@@ -29,8 +29,10 @@ from broker.core.routing import NO_KEEPERS, RouteResult, route
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
+    from broker.core.consumer import Deliveries
     from broker.core.deadlines import Deadlines
     from broker.core.events import Events
+    from broker.core.journal import Journal
     from broker.core.tracing import Tracer
     from broker.wire.properties import Properties
     from broker.wire.tables import Arguments
@@ -75,13 +77,17 @@ class VirtualHost:
         "connections_max",
         "dead_letters",
         "deadlines",
+        "deliveries",
+        "dirty_journals",
         "events",
         "exchanges",
         "generation",
         "header_exchange_count",
+        "journal",
         "log",
         "name",
         "number",
+        "on_space_changed",
         "policies",
         "queues",
         "queues_max",
@@ -122,6 +128,12 @@ class VirtualHost:
         self.header_exchange_count: i64 = 0
         self.reply_queues: dict[str, ReplyQueue] = {}
         self._reply_sink: Queue | None = None
+        # What is durable here is told to the journal; without one nothing outlives the broker.
+        self.journal: Journal | None = None
+        self.dirty_journals: list[Journal] = []
+        self.on_space_changed: Callable[[], None] | None = None
+        # The channels that are open here.
+        self.deliveries: dict[Deliveries, None] = {}
         self.exchanges[""] = DefaultExchange(self.queues, self.find_reply_target)
         for exchange_name, exchange_type, internal in STANDARD_EXCHANGES:
             settings = ExchangeSettings(exchange_name, exchange_type, True, False, internal, {})
@@ -161,6 +173,11 @@ class VirtualHost:
         """Whatever was remembered of routes is stale."""
         self.generation += 1
 
+    def space_changed(self) -> None:
+        """The journal has run out of space, or has some again."""
+        if self.on_space_changed is not None:
+            self.on_space_changed()
+
     # -- exchanges
 
     def add_exchange(self, exchange: Exchange) -> None:
@@ -172,6 +189,9 @@ class VirtualHost:
 
         self.apply_exchange_policy(exchange)
         self.generation += 1
+        if self.journal is not None and exchange.durable:
+            self.journal.exchange_declared(exchange)
+
         if self.events is not None:
             self.events.exchange_created(self, exchange)
 
@@ -179,6 +199,9 @@ class VirtualHost:
         """The exchange is no longer known; its bindings are the caller's business."""
         del self.exchanges[exchange.name]
         exchange.detach()
+        if self.journal is not None and exchange.log_id > 0:
+            self.journal.exchange_deleted(exchange)
+
         if exchange.depends_on_headers:
             self.header_exchange_count -= 1
 
@@ -213,6 +236,9 @@ class VirtualHost:
         if owner is not None:
             self._exclusive_queues.setdefault(owner, {})[queue] = None
 
+        if self.journal is not None and queue.durable:
+            self.journal.queue_declared(queue)
+
         self.apply_queue_policy(queue)
         self.generation += 1
         self.log("debug", "queue.declared", {"vhost": self.name, "queue": queue.name})
@@ -231,6 +257,9 @@ class VirtualHost:
 
         self.generation += 1
         orphans = queue.discard()
+        if self.journal is not None and queue.log_id > 0:
+            self.journal.queue_deleted(queue)
+
         drop_bindings_to(self, queue)
         for consumer in orphans:
             consumer.deliveries.on_cancel(consumer)
@@ -279,6 +308,9 @@ class VirtualHost:
         """Set or replace a policy, effective at once (rule PO-11)."""
         self.policies.set_policy(policy, is_operator=is_operator)
         self.apply_policies()
+        if self.journal is not None:
+            self.journal.policy_set(policy, is_operator=is_operator)
+
         if self.events is not None:
             self.events.policy_set(self, policy, is_operator=is_operator)
 
@@ -287,6 +319,9 @@ class VirtualHost:
         found = self.policies.clear_policy(name, is_operator=is_operator)
         if found:
             self.apply_policies()
+            if self.journal is not None:
+                self.journal.policy_cleared(name, is_operator=is_operator)
+
             if self.events is not None:
                 self.events.policy_cleared(self, name, is_operator=is_operator)
 

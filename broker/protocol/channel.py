@@ -119,6 +119,7 @@ class Channel:
         self.method_index: i64 = 0
         self.deliveries = Deliveries(connection.output, channel_id, self.consumer_lost)
         self.deliveries.actor = actor
+        vhost.deliveries[self.deliveries] = None
         body_bytes_max = connection.node.settings.message_bytes_max
         self.publisher = Publisher(vhost, actor, self.deliveries, body_bytes_max)
         self.runs = PublishRun(self.publisher, channel_id)
@@ -354,6 +355,10 @@ class Channel:
     def terminate(self) -> None:
         """Let go of everything: consumers, unacked deliveries, what is not committed (CH-06)."""
         self._answer_publishes()
+        if self.confirms is not None:
+            self.confirms.is_closed = True
+
+        self.vhost.deliveries.pop(self.deliveries, None)
         self.is_ready = False
         if self._assembly is not None:
             self._assembly.abandon()
@@ -368,6 +373,7 @@ class Channel:
             messages = messages + self.transaction.settled_messages()
             self.transaction = None
             self.publisher.transaction = None
+            self.deliveries.transaction = None
 
         if messages:
             self.deliveries.give_back(messages, is_failure=True)

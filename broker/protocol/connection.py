@@ -51,6 +51,8 @@ from broker.wire import codec
 from broker.wire.constants import (
     BASIC_PUBLISH,
     CHANNEL_OPEN,
+    CLASS_EXCHANGE,
+    CLASS_QUEUE,
     CONNECTION_CLOSE,
     CONNECTION_CLOSE_OK,
     FRAME_HEARTBEAT,
@@ -76,6 +78,7 @@ __all__ = ["Connection"]
 
 HEADER_BYTES: Final = 8
 CHANNEL_ZERO: Final = b"\x00\x00"
+DECLARING_CLASSES: Final = (CLASS_EXCHANGE, CLASS_QUEUE)
 UNLIMITED_PAYLOAD: Final = 1 << 40
 
 
@@ -270,7 +273,7 @@ class Connection(ConnectionHandle):
 
     def _stall(self) -> None:
         """The client asks for more than it takes: read no more until it has taken some."""
-        self.output.is_stalled = True
+        self.output.stall()
         self.link.pause_reading()
 
     def _read_again(self) -> None:
@@ -435,6 +438,10 @@ class Connection(ConnectionHandle):
             raise CommandInvalid("unimplemented method")
 
         handler(channel, method)
+        journal = channel.vhost.journal
+        if journal is not None and index >> 16 in DECLARING_CLASSES and journal.has_declarations():
+            # What was declared outlives the broker: the answer leaves when that is true.
+            journal.hold_output(self.output)
 
     def forget_channel(self, channel: Channel) -> None:
         """The channel is closed on both sides: its number may be used again (rule CH-08)."""

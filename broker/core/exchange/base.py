@@ -155,6 +155,10 @@ class Exchange(Destination):
         """Do the same as `match`, for a type that depends on properties."""
         return self.match(routing_keys, properties.headers())
 
+    def stored_messages(self) -> list[Message]:
+        """The messages it holds that are to outlive the broker."""
+        return []
+
     def keeps(self, properties: Properties) -> int:
         """Return what the exchange does with a message besides: PASSES, KEEPS or HOLDS."""
         return PASSES

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from broker.core.binding import Binding, Destination
     from broker.core.deadlines import Timer
     from broker.core.exchange.base import ExchangeSettings
+    from broker.core.journal import Journal
     from broker.core.message import Message
+    from broker.core.recovery import Recovered
     from broker.core.vhost import VirtualHost
     from broker.wire.properties import Properties
     from broker.wire.tables import Arguments
@@ -115,6 +117,7 @@ class DelayedExchange(Exchange):
         self._held: list[tuple[int, int, Message]] = []
         """A heap: due time, number of arrival, message."""
         self._number: int = 0
+        self.keeps_all = True
         self._timer: Timer | None = None
 
     @property
@@ -140,6 +143,10 @@ class DelayedExchange(Exchange):
 
     def detach(self) -> None:
         # Rule E-115: what waits is lost with its exchange.
+        journal = self.journal
+        if journal is not None:
+            journal.forget(self.stored_messages())
+
         self._held.clear()
         self._arm()
         self._vhost = None
@@ -211,7 +218,28 @@ class DelayedExchange(Exchange):
 
         self._number += 1
         due_ms = int(vhost.deadlines.now_ms) + delay_ms
-        heapq.heappush(self._held, (due_ms, self._number, message.copy()))
+        held = message.copy()
+        journal = self.journal
+        if journal is not None:
+            # For the log its time is over when it is due.
+            held.deadline_ms = due_ms
+            journal.add(self, held)
+
+        heapq.heappush(self._held, (due_ms, self._number, held))
+        self._arm()
+
+    def stored_messages(self) -> list[Message]:
+        return [entry[2] for entry in self._held] if self.journal is not None else []
+
+    def restore(self, journal: Journal, found: Recovered) -> None:
+        positions = list(found.level(0).positions)
+        place = 0
+        while place < len(positions):
+            for message in journal.load(self, positions[place : place + DELAYED_PER_TURN_MAX]):
+                place += 1
+                self._number += 1
+                heapq.heappush(self._held, (int(message.deadline_ms), self._number, message))
+
         self._arm()
 
     def _arm(self) -> None:
@@ -253,5 +281,9 @@ class DelayedExchange(Exchange):
     def _route_due(self, vhost: VirtualHost, message: Message) -> None:
         properties = message.properties()
         raw = _raw_when_due(properties, delay_of(properties))
-        message.content = content_with_properties(message.content, raw)
-        self.publish_out += forward(vhost, self, message)
+        delayed = message.copy()
+        delayed.content = content_with_properties(message.content, raw)
+        self.publish_out += forward(vhost, self, delayed)
+        journal = self.journal
+        if journal is not None:
+            journal.settled(self, message)

@@ -15,7 +15,12 @@ from broker.core.message import GONE, NO_DEADLINE, Message
 from broker.core.queue.ready import Ready
 
 if TYPE_CHECKING:
+    from array import array
+
     from mypy_extensions import i64
+
+    from broker.core.binding import Destination
+    from broker.core.journal import Journal
 
 __all__ = ["AnywhereReady"]
 
@@ -151,6 +156,36 @@ class AnywhereReady(Ready):
     def messages(self) -> list[Message]:
         """All messages in serving order."""
         return [one for one in self.inner.messages() if one.deadline_ms != GONE]
+
+    def spill(self, journal: Journal, holder: Destination, count_max: i64) -> bool:
+        """Nothing goes to disk: any of them may be the next to expire."""
+        return False
+
+    def restore(
+        self,
+        journal: Journal,
+        holder: Destination,
+        positions: dict[int, array[int]],
+        redelivered: dict[int, int],
+    ) -> int:
+        """Begin with what recovery has found; returns how many messages there are."""
+        count = self.inner.restore(journal, holder, positions, redelivered)
+        for message in self.inner.messages():
+            self._watch(message)
+
+        return count
+
+    def front(self) -> list[Message]:
+        """The messages that were given back, in serving order."""
+        return self.inner.front()
+
+    def levels(self) -> list[tuple[int, Ready]]:
+        """The parts that are served one before the other, the first first, with their levels."""
+        return self.inner.levels()
+
+    def level_of(self, priority: i64) -> int:
+        """The level that a message of that priority belongs to."""
+        return self.inner.level_of(priority)
 
     def clear(self) -> None:
         """Forget all messages."""

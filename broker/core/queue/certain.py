@@ -55,9 +55,16 @@ class CertainDeadLetters:
         else:
             self._arm(RETRY_MS)
 
+    def messages(self) -> list[Message]:
+        """The messages that have died, oldest first."""
+        return [letter.message for letter in self._letters]
+
     def clear(self) -> i64:
         """Forget all letters; returns how many."""
         count: i64 = self.count
+        for letter in self._letters:
+            self._queue.let_go(letter.message)
+
         self._letters.clear()
         self.count = 0
         self.size_bytes = 0
@@ -74,6 +81,7 @@ class CertainDeadLetters:
             return
 
         if is_taken:
+            self._queue.let_go(letter.message)
             del self._letters[letter]
             self.count -= 1
             self.size_bytes -= letter.message.body_size

@@ -46,6 +46,14 @@ class Delays:
         self.size_bytes += message.body_size
         self._arm()
 
+    def messages(self) -> list[Message]:
+        """All messages, the first to be ready first."""
+        return [entry[2] for entry in sorted(self._waiting)]
+
+    def waiting(self) -> list[tuple[Message, int]]:
+        """All messages with the time when they are ready, in milliseconds of the node's clock."""
+        return [(entry[2], entry[0]) for entry in sorted(self._waiting)]
+
     def clear(self) -> i64:
         """Forget all messages; returns how many."""
         count: i64 = self.count

@@ -13,8 +13,10 @@ from broker.core.binding import Destination
 from broker.core.consumer import Consumer
 from broker.core.dispatch import Rotation
 from broker.core.erlterm import resource_text
+from broker.core.index import LevelState, append_index
 from broker.core.message import NO_DEADLINE, Message
 from broker.core.queue.anywhere import AnywhereReady
+from broker.core.queue.cold import POSITION_MASK
 from broker.core.queue.ready import PriorityReady, Ready
 from broker.errors import AccessRefused, PreconditionFailed
 
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 
     from broker.core.consumer import ConsumerOptions, Deliveries
     from broker.core.deadlines import Timer
+    from broker.core.journal import Journal
     from broker.core.queue.arguments import QueueSettings
+    from broker.core.recovery import Recovered
     from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
 
@@ -242,13 +246,36 @@ class Queue(Destination):
         if self.ready_count == 0:
             consumer = self.rotation.next_able()
             if consumer is not None:
-                self._hand_over(consumer, message)
+                self._hand_over_fresh(consumer, message)
                 return True
+
+        if self.journal is not None:
+            self._keep(message)
 
         self.ready.append(message)
         self.ready_count += 1
         self.ready_bytes += message.body_size
         return True
+
+    def _keep(self, message: Message) -> None:
+        """Have the message outlive the broker, if it is meant to (section DU)."""
+        journal = self.journal
+        if journal is not None and (message.is_persistent or self.keeps_all):
+            journal.add(self, message)
+
+    def _hand_over_fresh(self, consumer: Consumer, message: Message) -> None:
+        """Give a message to a consumer that has never been ready here."""
+        if self.journal is not None and not consumer.no_ack:
+            # With an automatic acknowledgement it is gone, and need not be kept (rule CF-06).
+            self._keep(message)
+
+        self._hand_over(consumer, message)
+
+    def let_go(self, message: Message) -> None:
+        """The message is gone for good: the log need not have it any more."""
+        journal = self.journal
+        if journal is not None:
+            journal.settled(self, message)
 
     def _enqueue_guarded(self, message: Message, ttl_ms: i64) -> bool:
         settings = self.settings
@@ -273,9 +300,10 @@ class Queue(Destination):
             # Rules CO-17, TTL-04, Q-81: a waiting consumer gets it whatever its TTL or the limit.
             consumer = self.rotation.next_able()
             if consumer is not None:
-                self._hand_over(consumer, message)
+                self._hand_over_fresh(consumer, message)
                 return True
 
+        self._keep(message)
         self.ready.append(message)
         self.ready_count += 1
         self.ready_bytes += message.body_size
@@ -339,6 +367,8 @@ class Queue(Destination):
     def _bury(self, message: Message, reason: str) -> None:
         """A message that was ready, or unacked, has died: it goes to the DLX if there is one."""
         self.vhost.dead_letters.dead_letter(self, message, reason)
+        if message.record:
+            self.let_go(message)
 
     # -- handing messages out
 
@@ -366,6 +396,8 @@ class Queue(Destination):
 
         if consumer.no_ack:
             self.deliver_no_ack_count += 1
+            if message.record:
+                self.let_go(message)
         else:
             self.deliver_count += 1
             self.unacked_count += 1
@@ -391,6 +423,8 @@ class Queue(Destination):
 
         if no_ack:
             self.get_no_ack_count += 1
+            if message.record:
+                self.let_go(message)
         else:
             self.get_count += 1
             self.unacked_count += 1
@@ -411,11 +445,15 @@ class Queue(Destination):
         """An unacked message was acknowledged: it is gone."""
         self.unacked_count -= 1
         self.ack_count += 1
+        if message.record:
+            self.let_go(message)
 
     def rejected(self, message: Message) -> None:
         """An unacked message was refused for good: to the DLX, or gone (rule A-06)."""
         self.unacked_count -= 1
-        if not self.is_deleted:
+        if self.is_deleted:
+            self.let_go(message)
+        else:
             self._bury(message, "rejected")
 
     def requeue(self, messages: list[Message], is_failure: bool) -> None:
@@ -430,6 +468,7 @@ class Queue(Destination):
         self.unacked_count -= len(messages)
         if self.is_deleted:
             # Rule Q-53: what was outstanding when the queue was deleted is gone.
+            self._forget_all(messages)
             return
 
         for message in messages:
@@ -447,10 +486,115 @@ class Queue(Destination):
     def purge(self) -> int:
         """Drop all ready messages, without dead-lettering; returns how many (rules Q-54, Q-55)."""
         count = int(self.ready_count)
+        journal = self.journal
+        if journal is not None and count:
+            self._forget_ready(journal)
+
         self.ready.clear()
         self.ready_count = 0
         self.ready_bytes = 0
         return count
+
+    def _forget_ready(self, journal: Journal) -> None:
+        """Nothing that is ready is of use any more; what is unacked is."""
+        self._forget_all(self.hot_messages())
+        for chunk in self.cold_chunks():
+            journal.forget_positions(chunk)
+
+        if self.log_id > 0 and not self.is_deleted:
+            journal.purged(self, journal.books.unacked_positions(self))
+
+    def _forget_all(self, messages: list[Message]) -> None:
+        journal = self.journal
+        if journal is not None:
+            journal.forget(messages)
+
+    # -- what the log is told, and tells
+
+    def as_queue(self) -> Queue | None:
+        """Itself."""
+        return self
+
+    def level_of(self, priority: i64) -> int:
+        """The level that a message of that priority stands in."""
+        return self.ready.level_of(priority)
+
+    def hot_messages(self) -> list[Message]:
+        """The messages in memory that nobody has, in serving order within each level."""
+        found = self.ready.front()
+        for _, level in self.ready.levels():
+            found += level.hot()
+
+        return found
+
+    def cold_chunks(self) -> list[list[int]]:
+        """Where the messages on disk stand, unmarked."""
+        chunks: list[list[int]] = []
+        for _, level in self.ready.levels():
+            cold = level.cold
+            if cold is not None:
+                positions = cold.all_positions()
+                chunks += [[one & POSITION_MASK for one in chunk] for chunk in positions]
+
+        return chunks
+
+    def move_cold(self, places: dict[int, int]) -> list[int]:
+        """Messages on disk have another position now; returns the old ones that are here."""
+        found: list[int] = []
+        for _, level in self.ready.levels():
+            cold = level.cold
+            if cold is not None:
+                found += cold.move(places)
+
+        return found
+
+    def append_state(self, records: list[list[bytes]], unacked: list[Message]) -> None:
+        """Add what a checkpoint has to tell of the messages here."""
+        outstanding: dict[int, list[Message]] = {}
+        size = int(self.ready_bytes)
+        for message in [*unacked, *self.ready.front()]:
+            outstanding.setdefault(self.level_of(message.priority), []).append(message)
+
+        for message in unacked:
+            size += int(message.body_size)
+
+        levels: dict[int, Ready] = dict(self.ready.levels())
+        for level in sorted({*levels, *outstanding}):
+            first = [one for one in outstanding.get(level, []) if self._outlives(one)]
+            first.sort(key=_position_of)
+            ready = levels.get(level)
+            hot = [] if ready is None else [one for one in ready.hot() if self._outlives(one)]
+            cold = None if ready is None else ready.cold
+            state = LevelState(level, first + hot)
+            state.redelivered_count = len(first) + sum([1 for one in hot if one.redelivered])
+            state.body_bytes = size
+            if cold is not None:
+                state.chunks = cold.durable_positions()
+                state.redelivered_count += int(cold.redelivered_count)
+
+            append_index(records, self, state)
+            size = 0
+
+    def _outlives(self, message: Message) -> bool:
+        return message.record > 0 and (message.is_persistent or self.keeps_all)
+
+    def restore(self, journal: Journal, found: Recovered) -> None:
+        """Take over the messages that recovery has found; `settle_down` when all queues have."""
+        positions = {number: level.positions for number, level in found.levels.items()}
+        redelivered = {n: int(level.redelivered_count) for n, level in found.levels.items()}
+        count = self.ready.restore(journal, self, positions, redelivered)
+        if count:
+            self.ready_count = count
+            self.ready_bytes = max(found.body_bytes, 0)
+            self.next_position = count + 1
+            # Nobody has looked at them yet: some may have deadlines.
+            self.has_deadlines = True
+
+    def settle_down(self) -> None:
+        """All queues have their messages again: let go of what is over time or limits."""
+        if self.ready_count:
+            self.expire_head()
+            self._drop_over_limit()
 
     # -- consumers
 
@@ -605,3 +749,7 @@ class Queue(Destination):
                 events.consumer_deleted(self, consumer)
 
         return orphans
+
+
+def _position_of(message: Message) -> int:
+    return int(message.position)

@@ -13,7 +13,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.dispatch import Rotation
-from broker.core.message import NO_DEADLINE, Message, content_with_properties
+from broker.core.index import append_returned
+from broker.core.message import NO_DEADLINE, PENDING, Message, content_with_properties
 from broker.core.queue.argument_rules import QUORUM
 from broker.core.queue.certain import CertainDeadLetters
 from broker.core.queue.delays import Delays
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
     from broker.core.consumer import Consumer, ConsumerOptions
+    from broker.core.journal import Journal
     from broker.core.queue.arguments import QueueSettings
+    from broker.core.recovery import Recovered
     from broker.core.vhost import VirtualHost
 
 __all__ = ["QuorumQueue", "QuorumReady", "ReturnedMessage"]
@@ -67,6 +70,15 @@ class ReturnedMessage(Message):
         # As it was published: what leaves for another queue takes no count along (rule DL-17).
         self.plain_content: bytes = message.content
         self.return_count: i64 = 0
+        self.take_record(message)
+
+    def logged_content(self) -> bytes:
+        """The content as the log keeps it: as it was published."""
+        return self.plain_content
+
+    def return_count_logged(self) -> i64:
+        """How often it was given back."""
+        return self.return_count
 
     def count_return(self) -> None:
         """It has been given back once more."""
@@ -136,6 +148,10 @@ class QuorumReady(PriorityReady):
         filled = self._filled
         return [level for level in self._levels if filled >> level & 1]
 
+    def front(self) -> list[Message]:
+        """The messages that were given back, in serving order."""
+        return self._back.hot()
+
     def sweep(self) -> None:
         """Forget the messages that are marked as gone."""
         super().sweep()
@@ -189,6 +205,7 @@ class QuorumQueue(Queue):
         # These come first: it takes on the settings, with all that follows from them.
         super().__init__(vhost, name, definition, settings)
         self.type = QUORUM
+        self.keeps_all = True
 
     def _new_ready(self, settings: QueueSettings) -> Ready:
         return QuorumReady()
@@ -312,10 +329,11 @@ class QuorumQueue(Queue):
         """Unacked messages return, in front of all others, or are given up (QQ-03, QQ-10)."""
         self.unacked_count -= len(messages)
         if self.is_deleted:
+            self._forget_all(messages)
             return
 
         for message in messages:
-            returned = message if isinstance(message, ReturnedMessage) else ReturnedMessage(message)
+            returned = self._returned(message)
             returned.count_return()
             count = int(returned.return_count)
             if 0 <= self._delivery_limit < count:
@@ -323,6 +341,12 @@ class QuorumQueue(Queue):
                 continue
 
             delay_ms = self._delay_ms(count, is_failure)
+            journal = self.journal
+            if journal is not None:
+                deadlines = self.vhost.deadlines
+                due_wall_ms = deadlines.wall_ms + delay_ms if delay_ms > 0 else 0
+                journal.returned(self, returned, due_wall_ms)
+
             if delay_ms > 0:
                 self._delays.add(returned, delay_ms)
             else:
@@ -332,6 +356,18 @@ class QuorumQueue(Queue):
             self._give_way()
 
         self._after_return()
+
+    def _returned(self, message: Message) -> ReturnedMessage:
+        """The message as one that counts its returns."""
+        if isinstance(message, ReturnedMessage):
+            return message
+
+        is_pending = message.record == PENDING
+        returned = ReturnedMessage(message)
+        if is_pending:
+            self._keep(returned)
+
+        return returned
 
     def _put_back(self, message: Message) -> None:
         self.ready.put_back(message)
@@ -370,6 +406,7 @@ class QuorumQueue(Queue):
             message.content = message.plain_content
 
         if self._is_certain:
+            # The log has it here until its targets have taken it.
             self._certain.add(message, reason)
         else:
             super()._bury(message, reason)
@@ -380,7 +417,49 @@ class QuorumQueue(Queue):
         RabbitMQ [4.3]: what waits aside is dropped and counted too.
 
         """
+        self._forget_all(self._aside_messages())
         return super().purge() + int(self._delays.clear() + self._certain.clear())
+
+    def _aside_messages(self) -> list[Message]:
+        """The messages that are neither ready nor unacked."""
+        return [*self._delays.messages(), *self._certain.messages()]
+
+    def hot_messages(self) -> list[Message]:
+        """The messages in memory that nobody has."""
+        return super().hot_messages() + self._aside_messages()
+
+    def append_state(self, records: list[list[bytes]], unacked: list[Message]) -> None:
+        """Add what a checkpoint has to tell of the messages here."""
+        aside = self._aside_messages()
+        super().append_state(records, [*unacked, *aside])
+        deadlines = self.vhost.deadlines
+        for message in [*self.ready.front(), *unacked, *aside]:
+            if message.record > 0 and message.return_count_logged() > 0:
+                append_returned(records, self, message, 0)
+
+        for message, due_ms in self._delays.waiting():
+            if message.record > 0:
+                append_returned(records, self, message, due_ms + deadlines.wall_offset_ms)
+
+    def restore(self, journal: Journal, found: Recovered) -> None:
+        """Take over the messages that recovery has found, those given back as such."""
+        super().restore(journal, found)
+        deadlines = self.vhost.deadlines
+        for position, (count, due_wall_ms) in found.returned.items():
+            message = journal.load(self, [position])[0]
+            returned = ReturnedMessage(message)
+            returned.return_count = count - 1
+            returned.count_return()
+            returned.position = self.next_position
+            self.next_position += 1
+            delay_ms = due_wall_ms - deadlines.wall_ms
+            if due_wall_ms and delay_ms > 0:
+                self._delays.add(returned, delay_ms)
+            else:
+                self._put_back(returned)
+
+        if found.returned:
+            self.has_deadlines = True
 
     # -- the single active consumer
 

@@ -40,6 +40,7 @@ def select(channel: Channel, method: TxSelect) -> None:
     if channel.transaction is None:
         channel.transaction = Transaction()
         channel.publisher.transaction = channel.transaction
+        channel.deliveries.transaction = channel.transaction
 
     channel.send(codec.TX_SELECT_OK)
 
@@ -60,6 +61,11 @@ def commit(channel: Channel, method: TxCommit) -> None:
             deliveries.give_back(settlement.messages)
         else:
             deliveries.reject(settlement.messages)
+
+    journal = channel.vhost.journal
+    if journal is not None:
+        # Rule TX-05: the answer leaves when the log has all of it.
+        journal.hold_output(channel.connection.output)
 
     if not is_accepted:
         # Rules Q-87, TX-05: a queue that was full refused a message of the transaction.

@@ -1,0 +1,339 @@
+"""Core: the space that a log takes: checkpoints, and what lets go of segments.
+
+A checkpoint tells the state as of one batch, so that recovery begins there; what it needs of older
+segments is messages alone. So a segment before the checkpoint goes when its last message is gone;
+and when few of many are left in one, they are copied forward, so that a message which nobody
+acknowledges pins itself and not the megabytes around it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.core.declarations import binding_body, policy_body
+from broker.core.durable import (
+    BOUND,
+    MOVED,
+    NEXT_ID,
+    POLICY_SET,
+    StoredMessage,
+)
+from broker.core.index import LevelState, append_index
+from broker.limits import CHECKPOINT_BYTES, MOVED_BYTES_MAX
+from broker.store.api import OFFSET_BITS
+from broker.store.records import RECORD_HEADER_BYTES, frame_record, record_end
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+    from broker.core.binding import Destination
+    from broker.core.journal import Journal
+    from broker.core.message import Message
+    from broker.core.queue.queue import Queue
+    from broker.core.vhost import VirtualHost
+    from broker.store.api import Log, Segment
+
+__all__ = ["Books"]
+
+POSITION_BYTES: Final = 8
+COSTS: Final = 4
+"""A checkpoint is due when the log has grown by this many times what the last one cost."""
+
+SPARSE: Final = 4
+"""A segment is sparse when less than one in so many of its messages is left."""
+
+
+class _Move:
+    """A message on its way to another place in the log."""
+
+    __slots__ = ("holder", "new", "old", "raw")
+
+    def __init__(self, holder: Destination, old: int, raw: bytes) -> None:
+        self.holder = holder
+        self.old = old
+        self.raw = raw
+        self.new = 0
+
+
+class Books:
+    """What one journal keeps account of.
+
+    Args:
+        vhost: whose.
+        journal: the one.
+        log: the one.
+
+    Attributes:
+        is_checkpoint_due: the next time that nothing gathers, a checkpoint is to be written.
+
+    """
+
+    __slots__ = (
+        "_cost_bytes",
+        "_journal",
+        "_log",
+        "_moves",
+        "_moving",
+        "_vhost",
+        "is_checkpoint_due",
+    )
+
+    def __init__(self, vhost: VirtualHost, journal: Journal, log: Log) -> None:
+        self._vhost = vhost
+        self._journal = journal
+        self._log = log
+        self._cost_bytes: i64 = 0
+        self._moves: list[_Move] = []
+        self._moving: list[_Move] = []
+        self.is_checkpoint_due = False
+
+    def look_after(self) -> None:
+        """See whether something can go, or has to be done for that."""
+        log = self._log
+        if log.is_checkpointing or self._journal.is_stalled:
+            return
+
+        dead = [
+            int(segment.number)
+            for segment in log.segments.values()
+            if segment.live == 0 and segment.number < log.checkpoint_number
+        ]
+        if dead:
+            # What emptied them may still gather: they go when that is safe.
+            self._journal.when_safe(lambda: self._remove(dead))
+
+        if self._is_worth_a_checkpoint():
+            self.is_checkpoint_due = True
+        elif not self._moves and not self._moving:
+            self._choose_moves()
+
+    def _remove(self, numbers: list[int]) -> None:
+        segments = self._log.segments
+        self._log.remove_segments([number for number in numbers if number in segments])
+
+    def _is_worth_a_checkpoint(self) -> bool:
+        log = self._log
+        grown: i64 = 0
+        idle: i64 = 0
+        newest: i64 = 0
+        for segment in log.segments.values():
+            newest = max(newest, segment.number)
+
+        for segment in log.segments.values():
+            if segment.number >= log.checkpoint_number:
+                grown += segment.size
+                if segment.live == 0 and segment.number < newest:
+                    idle += segment.size
+
+        due: i64 = max(CHECKPOINT_BYTES, COSTS * self._cost_bytes)
+        return grown >= due or idle >= max(CHECKPOINT_BYTES // COSTS, COSTS * self._cost_bytes)
+
+    # -- checkpoints
+
+    def write_checkpoint(self) -> None:
+        """Hand the state over, as it is now."""
+        self.is_checkpoint_due = False
+        if self._log.is_checkpointing or self._moving:
+            return
+
+        records = self.state()
+        cost: i64 = 0
+        for pieces in records:
+            for piece in pieces:
+                cost += len(piece)
+
+        self._cost_bytes = cost
+        self._log.write_checkpoint(records, None)
+
+    def state(self) -> list[list[bytes]]:
+        """All that outlives the broker, as bodies of records in pieces."""
+        records = self._declarations()
+        unacked = self._unacked()
+        for queue in self._vhost.queues.values():
+            if queue.log_id > 0:
+                queue.append_state(records, unacked.get(queue, []))
+
+        for exchange in self._vhost.exchanges.values():
+            if exchange.log_id > 0:
+                messages = exchange.stored_messages()
+                append_index(records, exchange, LevelState(0, messages))
+
+        return records
+
+    def _declarations(self) -> list[list[bytes]]:
+        """What people have declared: ends of bindings before those."""
+        vhost = self._vhost
+        policies = vhost.policies
+        bodies = [bytes((NEXT_ID,)) + self._journal.next_id.to_bytes(8, "little")]
+        head = bytes((POLICY_SET,))
+        bodies += [head + policy_body(one, is_operator=False) for one in policies.policies]
+        bodies += [head + policy_body(one, is_operator=True) for one in policies.operator_policies]
+        bodies += [one.declaration for one in vhost.exchanges.values() if one.log_id > 0]
+        bodies += [one.declaration for one in vhost.queues.values() if one.log_id > 0]
+        for exchange in vhost.exchanges.values():
+            bindings = [one for one in exchange.bindings.values() if one.durable]
+            bodies += [bytes((BOUND,)) + binding_body(one) for one in bindings]
+
+        return [[body] for body in bodies]
+
+    def _unacked(self) -> dict[Queue, list[Message]]:
+        """The messages that consumers have, by queue, in serving order."""
+        found: dict[Queue, list[Message]] = {}
+        for deliveries in self._vhost.deliveries:
+            for message in deliveries.outstanding():
+                consumer = message.consumer
+                if consumer is not None and message.record > 0:
+                    found.setdefault(consumer.queue, []).append(message)
+
+        for messages in found.values():
+            messages.sort(key=_position_of)
+
+        return found
+
+    def unacked_positions(self, queue: Queue) -> list[int]:
+        """Where the messages of a queue stand that consumers have."""
+        return [int(message.record) for message in self._unacked().get(queue, [])]
+
+    # -- moving messages forward
+
+    def _choose_moves(self) -> None:
+        """Read what is left in sparse segments, some of them, to be written again."""
+        log = self._log
+        victims: dict[int, Segment] = {}
+        for number, segment in log.segments.items():
+            is_old = segment.number < log.checkpoint_number
+            if is_old and segment.live > 0 and segment.live * SPARSE < segment.total:
+                victims[number] = segment
+
+        if not victims:
+            return
+
+        size = 0
+        for holder, position in self._positions_in(victims):
+            raw = self._read(position)
+            self._moves.append(_Move(holder, position, raw))
+            size += len(raw)
+            if size >= MOVED_BYTES_MAX:
+                break
+
+        if self._moves:
+            self._journal.mark_dirty()
+
+    def _read(self, position: int) -> bytes:
+        raw = self._log.read_at(position, RECORD_HEADER_BYTES + 4096)
+        stop = int(record_end(raw, 0))
+        if stop > len(raw):
+            raw = self._log.read_at(position, stop)
+
+        return raw[:stop]
+
+    def _positions_in(self, victims: dict[int, Segment]) -> list[tuple[Destination, int]]:
+        """Who has messages in these segments, and where exactly."""
+        found: list[tuple[Destination, int]] = []
+        written: i64 = self._journal.written_until
+        for holder, message in self._hot_messages():
+            record: i64 = message.record
+            if 0 < record < written and int(record >> OFFSET_BITS) in victims:
+                found.append((holder, int(record)))
+
+        for queue in self._vhost.queues.values():
+            for chunk in queue.cold_chunks():
+                first = chunk[0] >> OFFSET_BITS
+                last = chunk[len(chunk) - 1] >> OFFSET_BITS
+                if first == last and first not in victims:
+                    # Nearly always: neighbours lie in the same segment.
+                    continue
+
+                found += [(queue, one) for one in chunk if one >> OFFSET_BITS in victims]
+
+        return found
+
+    def _hot_messages(self) -> list[tuple[Destination, Message]]:
+        """All messages in memory that may have a record, with their holders."""
+        found: list[tuple[Destination, Message]] = []
+        vhost = self._vhost
+        for queue in vhost.queues.values():
+            if queue.journal is not None:
+                found += [(queue, message) for message in queue.hot_messages()]
+
+        for exchange in vhost.exchanges.values():
+            found += [(exchange, message) for message in exchange.stored_messages()]
+
+        for deliveries in vhost.deliveries:
+            for message in deliveries.outstanding():
+                consumer = message.consumer
+                if consumer is not None:
+                    found.append((consumer.queue, message))
+
+        return found
+
+    def seal_moves(self, pieces: list[bytes], offset: i64) -> i64:
+        """Add the records of messages that move to a batch; returns where it ends then."""
+        moves = self._moves
+        if not moves:
+            return offset
+
+        self._moves = []
+        segment = self._log.segments[int(offset >> OFFSET_BITS)]
+        for move in moves:
+            record = frame_record(_moved_body(move))
+            move.new = int(offset)
+            move.raw = b""
+            pieces.append(record)
+            offset += len(record)
+            segment.live += 1
+            segment.total += 1
+
+        self._moving = moves
+        return offset
+
+    def batch_safe(self) -> None:
+        """The records of messages that moved are safe: from now on they are where these stand."""
+        moves = self._moving
+        if not moves:
+            return
+
+        self._moving = []
+        self._relocate(moves)
+
+    def _relocate(self, moves: list[_Move]) -> None:
+        left: dict[tuple[int, int], int] = {}
+        for move in moves:
+            left[(id(move.holder), move.old)] = move.new
+
+        count_dead = self._journal.count_dead
+        for holder, message in self._hot_messages():
+            new = left.pop((id(holder), int(message.record)), None)
+            if new is not None:
+                count_dead(message.record)
+                message.record = new
+
+        for queue in self._vhost.queues.values():
+            own = {old: new for (owner, old), new in left.items() if owner == id(queue)}
+            if own:
+                for old in queue.move_cold(own):
+                    del left[(id(queue), old)]
+                    count_dead(old)
+
+        # What was settled meanwhile is settled for good: nobody needs the copy.
+        for new in left.values():
+            count_dead(new)
+
+
+def _position_of(message: Message) -> int:
+    return int(message.position)
+
+
+def _moved_body(move: _Move) -> bytes:
+    """The record of a message with its one holder, and where it was before."""
+    raw = move.raw
+    stored = StoredMessage(raw, RECORD_HEADER_BYTES, len(raw))
+    holder_id = max(int(move.holder.log_id), 0)
+    head = bytes((MOVED,)) + raw[RECORD_HEADER_BYTES + 1 : RECORD_HEADER_BYTES + 3] + b"\x01"
+    deadline = int(stored.deadline_of(holder_id))
+    row = (
+        holder_id.to_bytes(4, "little")
+        + deadline.to_bytes(8, "little")
+        + move.old.to_bytes(8, "little")
+    )
+    return head + row + stored.rest()

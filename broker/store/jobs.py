@@ -1,0 +1,237 @@
+"""What the committer does for one log: write a batch, keep a checkpoint, remove files."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from typing import TYPE_CHECKING, Final
+
+from broker.store.committer import Job
+from broker.store.log_files import LogFiles, checkpoint_name, segment_name
+from broker.store.records import (
+    CHECKPOINT_MAGIC,
+    FLAG_END,
+    SEGMENT_HEADER_BYTES,
+    SEGMENT_MAGIC,
+    batch_header,
+    batch_trailer,
+    frame_record,
+    segment_header,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.store.disk import File
+
+__all__ = ["BatchJob", "CheckpointJob", "RemoveJob", "SyncJob", "is_lack_of_space"]
+
+SLICE_BYTES: Final = 4 * 1024 * 1024
+"""Of a checkpoint, written at a time: batches that come meanwhile are written in between."""
+
+NOT_SUPPORTED: Final = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+
+
+def is_lack_of_space(error: OSError) -> bool:
+    """Whether it may go away by itself: the disk, or somebody's share of it, is full."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
+class BatchJob(Job):
+    """Writes one batch, and syncs it where that is asked for.
+
+    Attributes:
+        number: of the segment.
+        salt: of the segment.
+        offset: in the segment.
+        header: of the batch.
+        pieces: of the batch, to be joined.
+        trailer: of the batch.
+        allocate_bytes: for a segment that is to be made; 0 where it is there.
+        previous: the segment that was written to before that one; 0 where there was none.
+        is_synced: whether to sync it.
+
+    """
+
+    def __init__(self, files: LogFiles, on_finished: Callable[[BatchJob], None]) -> None:
+        super().__init__()
+        self._files = files
+        self._on_finished = on_finished
+        self.number = 0
+        self.salt = b""
+        self.offset = 0
+        self.header = b""
+        self.pieces: list[bytes] = []
+        self.trailer = b""
+        self.allocate_bytes = 0
+        self.previous = 0
+        self.is_synced = True
+
+    def run(self, *, is_last: bool) -> None:
+        if self.allocate_bytes:
+            self._create()
+
+        file = self._files.segment(self.number)
+        data = b"".join([self.header, *self.pieces])
+        file.write_at(data, self.offset)
+        if self.is_synced:
+            file.sync()
+            if is_last:
+                # It need not reach the disk. What follows at once says the same (FLAG_SYNCED).
+                file.write_at(self.trailer, self.offset + len(data))
+
+    def _create(self) -> None:
+        """Make the segment. Once more, after it failed half-way, does no harm."""
+        if self.previous and not self.is_synced:
+            # Only the last segment may be torn by a crash, however seldom there is a sync.
+            self._files.segment(self.previous).sync()
+
+        path = self._files.path(segment_name(self.number))
+        file = self._files.disk.create(path)
+        try:
+            try:
+                file.allocate(self.allocate_bytes)
+            except OSError as error:
+                if error.errno not in NOT_SUPPORTED:
+                    raise
+
+            file.write_at(segment_header(SEGMENT_MAGIC, self.number, self.salt), 0)
+            if self.is_synced:
+                self._files.disk.sync_directory(self._files.directory)
+        except OSError:
+            file.close()
+            raise
+
+        self._files.add(self.number, file)
+        self.allocate_bytes = 0
+
+    def finished(self) -> None:
+        self._on_finished(self)
+
+
+class SyncJob(Job):
+    """Syncs a segment, some time after it was written."""
+
+    def __init__(
+        self, files: LogFiles, number: int, on_finished: Callable[[OSError | None], None]
+    ) -> None:
+        super().__init__()
+        self._files = files
+        self._number = number
+        self._on_finished = on_finished
+
+    def run(self, *, is_last: bool) -> None:
+        self._files.segment(self._number).sync()
+
+    def finished(self) -> None:
+        self._on_finished(self.error)
+
+
+class CheckpointJob(Job):
+    """Writes a checkpoint beside, slice by slice, and puts it into force by its name.
+
+    Args:
+        files: of the log.
+        number: the segment that the log goes on with.
+        salt: drawn by chance.
+        records: their bodies, each in pieces that nobody changes any more.
+        submit: takes the job again for the next slice.
+        on_finished: told when it is in force, or why not.
+
+    """
+
+    def __init__(
+        self,
+        files: LogFiles,
+        number: int,
+        salt: bytes,
+        records: list[list[bytes]],
+        *,
+        submit: Callable[[Job], None],
+        on_finished: Callable[[CheckpointJob], None],
+    ) -> None:
+        super().__init__()
+        self.number = number
+        self._files = files
+        self._salt = salt
+        self._records = records
+        self._batch_count = 0
+        self._submit = submit
+        self._on_finished = on_finished
+        self._file: File | None = None
+        self._next = 0
+        self._offset = 0
+        self._path = files.path(checkpoint_name(number))
+        self._is_done = False
+
+    def run(self, *, is_last: bool) -> None:
+        file = self._file
+        if file is None:
+            file = self._files.disk.create(self._path + ".tmp")
+            self._file = file
+            file.write_at(segment_header(CHECKPOINT_MAGIC, self.number, self._salt), 0)
+            self._offset = SEGMENT_HEADER_BYTES
+
+        stop = self._offset + SLICE_BYTES
+        while self._next < len(self._records) and self._offset < stop:
+            self._write_batch(file)
+
+        if self._next == len(self._records):
+            file.sync()
+            file.close()
+            self._file = None
+            self._files.disk.rename(self._path + ".tmp", self._path)
+            self._files.disk.sync_directory(self._files.directory)
+            self._is_done = True
+
+    def _write_batch(self, file: File) -> None:
+        framed: list[bytes] = []
+        size = 0
+        while self._next < len(self._records) and size < SLICE_BYTES:
+            record = frame_record(b"".join(self._records[self._next]))
+            self._records[self._next] = []
+            self._next += 1
+            framed.append(record)
+            size += len(record)
+
+        flags = FLAG_END if self._next == len(self._records) else 0
+        number = self._batch_count
+        header = batch_header(self._salt, number, size, flags)
+        data = b"".join([header, *framed, batch_trailer(self._salt, number)])
+        file.write_at(data, self._offset)
+        self._offset += len(data)
+        self._batch_count += 1
+
+    def finished(self) -> None:
+        if self.error is None and not self._is_done:
+            self._submit(self)
+            return
+
+        if self.error is not None:
+            self._abandon()
+
+        self._on_finished(self)
+
+    def _abandon(self) -> None:
+        with contextlib.suppress(OSError):
+            if self._file is not None:
+                self._file.close()
+                self._file = None
+
+            self._files.disk.unlink(self._path + ".tmp")
+
+
+class RemoveJob(Job):
+    """Removes files that nothing refers to. One that stays, or comes back, does no harm."""
+
+    def __init__(self, files: LogFiles, names: list[str]) -> None:
+        super().__init__()
+        self._files = files
+        self._names = names
+
+    def run(self, *, is_last: bool) -> None:
+        for name in self._names:
+            self._files.disk.unlink(self._files.path(name))
+
+    def finished(self) -> None:
+        """Nobody waits for it."""

@@ -1,0 +1,167 @@
+"""The files of one log's directory: their names, and handles to them, a bounded number of which
+are open.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from broker.errors import StoreError
+
+if TYPE_CHECKING:
+    from broker.store.disk import Disk, File
+
+__all__ = ["CHECKPOINT_SUFFIX", "LogFiles", "checkpoint_name", "describe", "segment_name"]
+
+SEGMENT_SUFFIX: Final = ".log"
+CHECKPOINT_SUFFIX: Final = ".checkpoint"
+UNFINISHED_SUFFIX: Final = ".tmp"
+OPEN_FILES_MAX: Final = 64
+"""Segments of one log that are kept open for reading."""
+
+
+def segment_name(number: int) -> str:
+    """The name of a segment's file."""
+    return f"{number:08d}{SEGMENT_SUFFIX}"
+
+
+def checkpoint_name(number: int) -> str:
+    """The name of the file with the state before that segment."""
+    return f"{number:08d}{CHECKPOINT_SUFFIX}"
+
+
+def describe(error: OSError) -> str:
+    """An error of the system as people read it."""
+    return error.strerror or str(error)
+
+
+class LogFiles:
+    """What lies in one log's directory.
+
+    Args:
+        disk: where.
+        directory: its path; it is made when it is not there.
+
+    """
+
+    __slots__ = ("_files", "_writing", "directory", "disk")
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self.disk = disk
+        self.directory = directory
+        # Least recently used first.
+        self._files: dict[int, File] = {}
+        self._writing = 0
+
+    def path(self, name: str) -> str:
+        """The path of a file of that name."""
+        return os.path.join(self.directory, name)
+
+    def numbers(self, suffix: str) -> list[int]:
+        """The numbers of the files of one kind, ascending.
+
+        Raises:
+            StoreError: the directory cannot be read.
+
+        """
+        try:
+            names = self.disk.list_directory(self.directory)
+        except OSError as error:
+            raise StoreError(f"cannot read {self.directory}: {describe(error)}") from None
+
+        stems = [name[: -len(suffix)] for name in names if name.endswith(suffix)]
+        return sorted(int(stem) for stem in stems if stem.isdigit())
+
+    def segment_numbers(self) -> list[int]:
+        """The numbers of all segments, ascending."""
+        return self.numbers(SEGMENT_SUFFIX)
+
+    def read_whole(self, name: str) -> bytes:
+        """All of a file.
+
+        Raises:
+            StoreError: it cannot be read.
+
+        """
+        path = self.path(name)
+        try:
+            file = self.disk.open(path)
+            try:
+                return file.read_at(file.size(), 0)
+            finally:
+                file.close()
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {describe(error)}") from None
+
+    def cut(self, name: str, size: int) -> None:
+        """Cut a file behind its last whole batch, for good.
+
+        Raises:
+            StoreError: it cannot be done.
+
+        """
+        path = self.path(name)
+        try:
+            file = self.disk.open(path)
+            try:
+                if file.size() > size:
+                    file.truncate(size)
+                    file.sync()
+            finally:
+                file.close()
+        except OSError as error:
+            raise StoreError(f"cannot cut {path} to {size} bytes: {describe(error)}") from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file.
+
+        Raises:
+            StoreError: it cannot be done.
+
+        """
+        path = self.path(name)
+        try:
+            self.disk.unlink(path)
+        except OSError as error:
+            raise StoreError(f"cannot remove {path}: {describe(error)}") from None
+
+    # -- segments that are open
+
+    def add(self, number: int, file: File) -> None:
+        """Keep a segment that was just made, and is written to from now on."""
+        self._files[number] = file
+        self._writing = number
+
+    def segment(self, number: int) -> File:
+        """An open segment; may raise OSError."""
+        file = self._files.pop(number, None)
+        if file is None:
+            file = self.disk.open(self.path(segment_name(number)))
+            self._close_oldest()
+
+        self._files[number] = file
+        return file
+
+    def _close_oldest(self) -> None:
+        if len(self._files) < OPEN_FILES_MAX:
+            return
+
+        for number in self._files:
+            # The thread that writes has that one, and has only just gone on to it.
+            if number < self._writing - 1:
+                self._files.pop(number).close()
+                return
+
+    def forget(self, number: int) -> None:
+        """Close a segment that is about to be removed."""
+        file = self._files.pop(number, None)
+        if file is not None:
+            file.close()
+
+    def close(self) -> None:
+        """Close all files."""
+        for file in self._files.values():
+            file.close()
+
+        self._files.clear()
