@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.recovery import recover_vhost
+from broker.protocol.connection import Connection
 from broker.store.committer import Committer
 from broker.store.log import GROUP, LogOptions, SegmentLog
 from tests.helpers.session import World
@@ -84,6 +85,7 @@ class StoredWorld(World):
     def stop(self) -> None:
         """End in good order: connections closed, state kept."""
         for connection in list(self.node.connections):
+            assert isinstance(connection, Connection)
             connection.connection_lost()
 
         self.checkpoint()
