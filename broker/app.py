@@ -22,6 +22,7 @@ from broker.build import build_kind
 from broker.clock import Clock, SystemClock
 from broker.core.node import Node
 from broker.core.settings import NodeSettings
+from broker.errors import StoreError
 from broker.keeper import NodeKeeper
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
 from broker.net.listeners import Address, Listeners
@@ -32,6 +33,7 @@ from broker.node_state import without_spent_defaults
 from broker.protocol.connection import Connection
 from broker.store.directory import DataDirectory, default_data_directory
 from broker.topology import apply_topology
+from broker.vhost_logs import VHostLogs
 from broker.watches import Watch, start_watches
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ def open_keeper(config: Config, log: Log) -> NodeKeeper | None:
         raise
 
 
-def build_node(config: Config, clock: Clock, log: Log, keeper: NodeKeeper | None = None) -> Node:
+def build_node(config: Config, clock: Clock, log: Log, kept: Kept | None = None) -> Node:
     """Make the broker core as it was kept and as the configuration wants it.
 
     Raises:
@@ -93,11 +95,11 @@ def build_node(config: Config, clock: Clock, log: Log, keeper: NodeKeeper | None
         random_bytes=os.urandom,
         log=log,
     )
-    if keeper is not None:
-        keeper.restore_users(users)
-        keeper.restore_vhosts(node)
-        if keeper.saved is not None:
-            config = without_spent_defaults(config, keeper.saved)
+    if kept is not None:
+        kept.keeper.restore_users(users)
+        kept.keeper.restore_vhosts(node)
+        if kept.keeper.saved is not None:
+            config = without_spent_defaults(config, kept.keeper.saved)
 
     configure_users(
         users,
@@ -110,20 +112,40 @@ def build_node(config: Config, clock: Clock, log: Log, keeper: NodeKeeper | None
     for entry in config.vhosts:
         node.add_vhost(entry.name)
 
-    if keeper is not None:
-        _recover(node, keeper)
+    if kept is not None:
+        # What is in the virtual hosts comes back before the configuration declares more.
+        kept.logs.recover(node)
 
     apply_topology(config, node)
-    if keeper is not None:
-        keeper.save_now(node)
+    if kept is not None:
+        kept.logs.settle()
+        kept.keeper.save_now(node)
 
     return node
 
 
-def _recover(node: Node, keeper: NodeKeeper) -> None:
-    """Bring back what is in the virtual hosts, before the configuration declares more."""
-    for vhost in node.vhosts.values():
-        keeper.make_directory(vhost)
+class Kept:
+    """What lies in the data directory of a broker.
+
+    Args:
+        keeper: users, rights and the list of virtual hosts.
+        logs: what is in each of those.
+
+    """
+
+    def __init__(self, keeper: NodeKeeper, logs: VHostLogs) -> None:
+        self.keeper = keeper
+        self.logs = logs
+
+    def abandon(self) -> None:
+        """The start has failed: let go of everything as it is."""
+        self.logs.abandon()
+        self.keeper.abandon()
+
+    async def close(self) -> None:
+        """Write down what there is; nobody is connected any more."""
+        self.logs.close()
+        await self.keeper.close()
 
 
 def _settings_of(config: Config) -> NodeSettings:
@@ -156,15 +178,17 @@ class Application:
         pump: Pump,
         reception: Reception,
         listeners: Listeners,
-        keeper: NodeKeeper | None,
+        kept: Kept | None,
         watches: list[Watch],
     ) -> None:
         self.node = node
         self._pump = pump
         self._reception = reception
         self._listeners = listeners
-        self._keeper = keeper
+        self._kept = kept
         self._watches = watches
+        # Done when the broker cannot go on, with the reason.
+        self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @classmethod
     async def start(cls, config: Config, log: Log, clock: Clock | None = None) -> Application:
@@ -177,28 +201,42 @@ class Application:
 
         """
         clock = clock or SystemClock()
+        loop = asyncio.get_running_loop()
+        kept: Kept | None = None
         keeper = open_keeper(config, log)
+        if keeper is not None:
+            kept = Kept(keeper, VHostLogs(config.storage, keeper.make_directory, loop, log))
+
         try:
-            node = build_node(config, clock, log, keeper)
-            pump = Pump(node, clock, asyncio.get_running_loop())
+            node = build_node(config, clock, log, kept)
+            pump = Pump(node, clock, loop)
             listeners, reception = await _listen(config, node, pump, log)
         except BaseException:
-            if keeper is not None:
-                keeper.abandon()
+            if kept is not None:
+                kept.abandon()
 
             raise
 
-        if keeper is not None:
-            keeper.watch(node)
-
         data_dir = None if keeper is None else keeper.directory.path
         watches = start_watches(config, node, pump, data_dir, log)
-        return cls(node, pump, reception, listeners, keeper, watches)
+        app = cls(node, pump, reception, listeners, kept, watches)
+        if kept is not None:
+            kept.keeper.watch(node)
+            kept.logs.watch(pump, app.fail)
+
+        return app
 
     @property
     def data_directory(self) -> str | None:
         """Where it keeps what lasts; None where it keeps nothing."""
-        return None if self._keeper is None else self._keeper.directory.path
+        return None if self._kept is None else self._kept.keeper.directory.path
+
+    def fail(self, reason: str) -> None:
+        """The disk cannot be trusted any more: nothing that is not safe may be called so."""
+        if not self.failure.done():
+            self.failure.set_result(reason)
+
+        self.abort()
 
     @property
     def addresses(self) -> list[Address]:
@@ -223,8 +261,8 @@ class Application:
                 await self._reception.wait_empty()
 
         self._pump.stop()
-        if self._keeper is not None:
-            await self._keeper.close()
+        if self._kept is not None:
+            await self._kept.close()
 
     def abort(self) -> None:
         """Close every socket at once; a stop that waits for them goes on."""
@@ -286,10 +324,14 @@ async def _serve(config: Config, log: Log) -> None:
     _log_start(config, app, log)
     _tune_collector()
     keep_freed_memory()
-    name = await signals.first
+    await asyncio.wait([signals.first, app.failure], return_when=asyncio.FIRST_COMPLETED)
+    name = signals.first.result() if signals.first.done() else "none"
     log("info", "server.stopping", {"signal": name, "connections": len(app.node.connections)})
     signals.on_second = app.abort
     await app.stop()
+    if app.failure.done():
+        raise StoreError(f"stopped, since the log cannot be kept: {app.failure.result()}")
+
     log("info", "server.stopped", {})
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.node import LogKeeper
 from broker.core.recovery import recover_vhost
+from broker.errors import StoreError
 from broker.store.committer import ThreadedCommitter
 from broker.store.disk import SystemDisk
 from broker.store.log import LogOptions, SegmentLog
@@ -33,39 +34,50 @@ class VHostLogs(LogKeeper):
     """The logs of a node.
 
     Args:
-        node: whose.
         storage: how they are kept.
         directory_of: makes the directory of a virtual host and says where it is.
         loop: the broker's.
-        on_failure: told why the broker has to stop.
+        tell: takes level, event and fields.
 
     """
 
     def __init__(
         self,
-        node: Node,
         storage: StorageConfig,
         directory_of: Callable[[VirtualHost], str],
         loop: asyncio.AbstractEventLoop,
-        on_failure: Callable[[str], None],
+        tell: Log,
     ) -> None:
-        self._node = node
         self._directory_of = directory_of
         self._loop = loop
-        self._on_failure = on_failure
+        self._tell = tell
+        self._node: Node | None = None
         self._pump: Pump | None = None
+        self._on_failure: Callable[[str], None] | None = None
+        self._failure = ""
         self._disk = SystemDisk()
         self._options = LogOptions(os.urandom, storage.sync, storage.segment_bytes)
         self._committer = ThreadedCommitter(self._notify)
         self._logs: dict[str, SegmentLog] = {}
-        self._has_failed = False
+
+    def recover(self, node: Node) -> None:
+        """Bring back what is in the virtual hosts of a node; those it makes later have logs too.
+
+        Raises:
+            StoreError: a log is damaged, or cannot be written.
+
+        """
+        self._node = node
+        for vhost in node.vhosts.values():
+            self.open_log(vhost)
+
+        node.logs = self
 
     def open_log(self, vhost: VirtualHost) -> None:
-        log = SegmentLog(
-            self._disk, self._directory_of(vhost), self._committer, self._options, self._node.log
-        )
-        self._logs[vhost.name] = log
+        directory = self._directory_of(vhost)
+        log = SegmentLog(self._disk, directory, self._committer, self._options, self._tell)
         recover_vhost(vhost, log, self._fail)
+        self._logs[vhost.name] = log
 
     def drop_log(self, vhost: VirtualHost) -> None:
         log = self._logs.pop(vhost.name, None)
@@ -73,34 +85,58 @@ class VHostLogs(LogKeeper):
             self._committer.finish()
             log.abandon()
 
-    def watch(self, pump: Pump) -> None:
-        """Let the core go on by itself when something was written, from now on."""
+    def watch(self, pump: Pump, on_failure: Callable[[str], None]) -> None:
+        """Let the core go on by itself when something was written, from now on.
+
+        Args:
+            pump: the broker's.
+            on_failure: told why the broker has to stop.
+
+        """
         self._pump = pump
+        self._on_failure = on_failure
+        if self._failure:
+            on_failure(self._failure)
 
     def settle(self) -> None:
-        """Wait until all that the core has told so far is written."""
+        """Wait until all that the core has told so far is written.
+
+        Raises:
+            StoreError: it cannot be.
+
+        """
+        node = self._node
+        assert node is not None
         while True:
-            self._node.flush()
+            node.flush()
             if self._committer.is_idle:
-                return
+                break
 
             self._committer.finish()
 
+        if self._failure:
+            raise StoreError(self._failure)
+
     def close(self) -> None:
         """Write the state down, and that this is a clean end; nobody is connected any more."""
-        if not self._has_failed:
-            self.settle()
-            self._end_cleanly()
+        try:
+            if not self._failure:
+                self._end_cleanly()
+        except StoreError as error:
+            self._fail(str(error))
 
         self._committer.stop()
-        if not self._has_failed:
-            for log in self._logs.values():
+        for log in self._logs.values():
+            if self._failure:
+                log.abandon()
+            else:
                 log.close()
 
     def _end_cleanly(self) -> None:
-        journals = [
-            vhost.journal for vhost in self._node.vhosts.values() if vhost.journal is not None
-        ]
+        node = self._node
+        assert node is not None
+        self.settle()
+        journals = [vhost.journal for vhost in node.vhosts.values() if vhost.journal is not None]
         for journal in journals:
             journal.books.write_checkpoint()
 
@@ -126,7 +162,10 @@ class VHostLogs(LogKeeper):
             self._pump.run(self._committer.collect)
 
     def _fail(self, reason: str) -> None:
-        if not self._has_failed:
-            self._has_failed = True
-            self._node.log("error", "store.failed", {"reason": reason})
+        if self._failure:
+            return
+
+        self._failure = reason
+        self._tell("error", "store.failed", {"reason": reason})
+        if self._on_failure is not None:
             self._on_failure(reason)

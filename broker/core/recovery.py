@@ -449,6 +449,7 @@ def recover_vhost(vhost: VirtualHost, log: Log, on_failure: Callable[[str], None
     except BrokerError as error:
         raise StoreError(f"the log of virtual host {vhost.name}: {error}") from error
 
+    is_old = bool(log.segments)
     journal = Journal(vhost, log, on_failure)
     live: dict[int, int] = {}
     count = 0
@@ -483,6 +484,12 @@ def recover_vhost(vhost: VirtualHost, log: Log, on_failure: Callable[[str], None
     for queue in list(vhost.queues.values()):
         queue.settle_down()
 
-    fields: dict[str, object] = {"vhost": vhost.name, "messages": count, "clean": recovery.is_clean}
-    vhost.log("info", "store.recovered", fields)
+    if is_old:
+        fields: dict[str, object] = {
+            "vhost": vhost.name,
+            "messages": count,
+            "clean": recovery.is_clean,
+        }
+        vhost.log("info", "store.recovered", fields)
+
     return journal

@@ -49,6 +49,7 @@ class BatchJob(Job):
         trailer: of the batch.
         allocate_bytes: for a segment that is to be made; 0 where it is there.
         previous: the segment that was written to before that one; 0 where there was none.
+        previous_bytes: how much of that is in use.
         is_synced: whether to sync it.
 
     """
@@ -65,6 +66,7 @@ class BatchJob(Job):
         self.trailer = b""
         self.allocate_bytes = 0
         self.previous = 0
+        self.previous_bytes = 0
         self.is_synced = True
 
     def run(self, *, is_last: bool) -> None:
@@ -82,9 +84,8 @@ class BatchJob(Job):
 
     def _create(self) -> None:
         """Make the segment. Once more, after it failed half-way, does no harm."""
-        if self.previous and not self.is_synced:
-            # Only the last segment may be torn by a crash, however seldom there is a sync.
-            self._files.segment(self.previous).sync()
+        if self.previous:
+            self._end_previous(self._files.segment(self.previous))
 
         path = self._files.path(segment_name(self.number))
         file = self._files.disk.create(path)
@@ -104,6 +105,15 @@ class BatchJob(Job):
 
         self._files.add(self.number, file)
         self.allocate_bytes = 0
+
+    def _end_previous(self, file: File) -> None:
+        if file.size() > self.previous_bytes:
+            # Space that was claimed and not used goes back.
+            file.truncate(self.previous_bytes)
+
+        if not self.is_synced:
+            # Only the last segment may be torn by a crash, however seldom there is a sync.
+            file.sync()
 
     def finished(self) -> None:
         self._on_finished(self)

@@ -167,7 +167,10 @@ class SegmentLog(Log):
         stop = job.offset + BATCH_HEADER_BYTES + int(size) + TRAILER_BYTES
         if job.offset == SEGMENT_HEADER_BYTES:
             job.allocate_bytes = max(self._segment_bytes, stop)
-            job.previous = self._previous
+            if self._previous in self.segments:
+                job.previous = self._previous
+                job.previous_bytes = int(self.segments[self._previous].size)
+
             self._previous = self._number
 
         self._offset = stop

@@ -12,9 +12,9 @@ from tests.tidy.source import Source, package_sources
 BASE: Final = {"broker", "errors", "limits", "clock"}
 WIRE: Final = BASE | {"wire"}
 SETTINGS: Final = {"config.schema", "config.problems"}
-BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "metrics", "store.api"}
+BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "metrics", "store.api", "store.records"}
 BELOW_RIM: Final = BELOW_CORE | {"core", "protocol"}
-STATE: Final = {"node_state", "keeper", "watches"}
+STATE: Final = {"node_state", "keeper", "vhost_logs", "watches"}
 RIM: Final = {"net", "management", "store", "config", "logs", "topology", "build"} | STATE
 COMPOSITION: Final = BELOW_RIM | RIM
 TOOLKIT: Final = {"broker", "client", "queues", "tasks"}
@@ -30,8 +30,9 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "config.schema": WIRE | {"config.problems"},
     "auth": WIRE | SETTINGS,
     "metrics": WIRE | SETTINGS,
-    "store.api": WIRE | SETTINGS,
-    "store": WIRE | SETTINGS | {"metrics", "store.api"},
+    "store.records": BASE,
+    "store.api": WIRE | SETTINGS | {"store.records"},
+    "store": WIRE | SETTINGS | {"metrics", "store.api", "store.records"},
     "core": BELOW_CORE,
     "protocol": BELOW_CORE | {"core"},
     "net": BELOW_RIM,
@@ -41,6 +42,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "topology": BELOW_RIM | {"config"},
     "node_state": BELOW_RIM | {"config", "store"},
     "keeper": BELOW_RIM | {"store", "node_state"},
+    "vhost_logs": BELOW_RIM | {"net", "store"},
     "watches": BELOW_RIM | {"net"},
     "app": COMPOSITION,
     "embedded": COMPOSITION | {"app"},
@@ -53,10 +55,10 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
 }
 """Unit -> the other units it may import. A unit is what stands right below ``broker``."""
 
-SPLIT_PACKAGES: Final = SETTINGS | {"store.api"}
+SPLIT_PACKAGES: Final = SETTINGS | {"store.api", "store.records"}
 """Modules with a layer of their own, lower than that of the package around them."""
 
-PURE_UNITS: Final = {"wire", "core", "protocol", "metrics", "auth", "store.api"}
+PURE_UNITS: Final = {"wire", "core", "protocol", "metrics", "auth", "store.api", "store.records"}
 """The broker without sockets: a function of bytes and time. What it lacks is passed in."""
 
 IMPURE_MODULES: Final = {
