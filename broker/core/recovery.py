@@ -429,6 +429,32 @@ class _Recovery(RecordSink):
             policies.set_policy(policy, is_operator=is_operator)
 
 
+def _take_stock(recovery: _Recovery, log: Log) -> int:
+    """All has been read: know what is left, and where; returns how many messages.
+
+    Raises:
+        StoreError: a segment with some of them is missing.
+
+    """
+    live: dict[int, int] = {}
+    count = 0
+    for found in recovery.holders.values():
+        found.finish()
+        found.count_live(live)
+        count += found.count
+
+    for number in live:
+        if number not in log.segments:
+            path = log.place_of(number << OFFSET_BITS).rpartition(" at ")[0]
+            raise StoreError(f"{path} is missing, with {live[number]} messages")
+
+    for number, segment in log.segments.items():
+        segment.live = live.get(number, 0)
+        segment.total = max(segment.total, recovery.totals.get(number, 0), live.get(number, 0))
+
+    return count
+
+
 def recover_vhost(vhost: VirtualHost, log: Log, on_failure: Callable[[str], None]) -> Journal:
     """Make a virtual host, that has nothing yet, what its log says it was; and go on logging.
 
@@ -451,23 +477,7 @@ def recover_vhost(vhost: VirtualHost, log: Log, on_failure: Callable[[str], None
 
     is_old = bool(log.segments)
     journal = Journal(vhost, log, on_failure)
-    live: dict[int, int] = {}
-    count = 0
-    for found in recovery.holders.values():
-        found.finish()
-        found.count_live(live)
-        count += found.count
-
-    for number in live:
-        if number not in log.segments:
-            place = log.place_of(number << OFFSET_BITS)
-            path = place.rpartition(" at ")[0]
-            raise StoreError(f"{path} is missing, with {live[number]} messages")
-
-    for number, segment in log.segments.items():
-        segment.live = live.get(number, 0)
-        segment.total = max(segment.total, recovery.totals.get(number, 0), live.get(number, 0))
-
+    count = _take_stock(recovery, log)
     vhost.journal = journal
     for found in recovery.holders.values():
         found.holder.journal_started(journal)

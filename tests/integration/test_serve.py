@@ -60,7 +60,8 @@ class Server:
 
     @property
     def port(self) -> int:
-        return int(self.records[0]["listening"].split()[0].rpartition(":")[2])
+        started = next(one for one in self.records if "listening" in one)
+        return int(started["listening"].split()[0].rpartition(":")[2])
 
     def connect(self, **settings: Any) -> Any:
         parameters = pika.ConnectionParameters("127.0.0.1", self.port, **settings)
