@@ -173,6 +173,22 @@ PYTHON_PATTERN: Final = Difference(
     "patterns are those of Python, and so are the texts of what is wrong with one (rule PO-09)",
 )
 
+REVOKED_AT_ONCE: Final = Difference(
+    OWN,
+    DELIBERATE,
+    "channel.close",
+    "rights that were taken are gone for open channels too; RabbitMQ goes on to allow what a "
+    "channel has used before (rules PM-11, PM-20)",
+)
+
+LATE_ON_A_CHANNEL: Final = Difference(
+    OLD,
+    VERSION,
+    "channel.close",
+    "a delivery that is unsettled for too long closes its channel, whatever the type of the queue, "
+    "as up to 4.2; 4.3 looks at quorum queues only (rules MA-10, MA-11)",
+)
+
 ACCEPTED: Final[dict[str, Difference]] = {
     "C/header-0-8": HEADER_REPLY._replace(
         like=OWN,
@@ -273,6 +289,14 @@ ACCEPTED: Final[dict[str, Difference]] = {
     "F/unknown-class": CLOSE_INSTEAD_OF_DROP,
     "F/unknown-method": CLOSE_INSTEAD_OF_DROP,
     "F/wrong-end-octet-longer": ONE_LINE,
+    "MA/timeout-after-basic-get": LATE_ON_A_CHANNEL,
+    "MA/timeout-of-a-classic-queue": LATE_ON_A_CHANNEL,
+    "MA/timeout-of-a-quorum-queue": LATE_ON_A_CHANNEL._replace(
+        like=OWN,
+        reason="it closes the channel, as up to 4.2, and counts as a return; 4.3 cancels the "
+        "consumer (rules MA-10, MA-11, QQ-04)",
+    ),
+    "MA/timeout-of-one-channel": LATE_ON_A_CHANNEL,
     "P/all-kinds-of-headers": HEADER_BYTES_STAY,
     "P/duplicate-header": HEADER_BYTES_STAY,
     "P/expiration": Difference(
@@ -282,6 +306,14 @@ ACCEPTED: Final[dict[str, Difference]] = {
         "the expiration stays the text that was published, as in 3.10 (rule P-34); an error text "
         "stays on one line (rule T-15)",
     ),
+    "PM/impersonator-on-an-open-connection": Difference(
+        OWN,
+        DELIBERATE,
+        "channel.close",
+        "tags count from when they are set or taken; in RabbitMQ those of the login (rule PM-32)",
+    ),
+    "PM/revoked-after-use-on-an-open-channel": REVOKED_AT_ONCE,
+    "PM/topic-rights-that-change": REVOKED_AT_ONCE,
     "PO/dead-letter-exchange-comes-and-goes": REDELIVERED,
     "PO/definition-no-object": POLICY_OF_A_WRONG_KIND,
     "PO/keys-of-operators": MIRRORING,

@@ -85,8 +85,19 @@ class _EmbeddedWire:
         return data
 
     def close(self) -> None:
+        if self._link.is_paused:
+            # Nobody sees the end of a stream that is not read.
+            self._link.on_resume = self._lose_soon
+        else:
+            self._lose()
+
+    def _lose(self) -> None:
         self._connection.connection_lost()
         self._world.settle()
+
+    def _lose_soon(self) -> None:
+        deadlines = self._world.node.deadlines
+        deadlines.schedule(deadlines.now_ms, self._lose)
 
 
 class _KeepingLink(Link):
@@ -95,6 +106,8 @@ class _KeepingLink(Link):
     def __init__(self) -> None:
         self.pending: list[bytes] = []
         self.is_closed = False
+        self.is_paused = False
+        self.on_resume: Callable[[], None] | None = None
 
     def write(self, data: bytes) -> None:
         if not self.is_closed:
@@ -107,7 +120,10 @@ class _KeepingLink(Link):
         self.is_closed = True
 
     def pause_reading(self) -> None:
-        """Everything a scenario sends has been taken by then."""
+        """What a scenario sends from now on waits in the connection."""
+        self.is_paused = True
 
     def resume_reading(self) -> None:
-        """Nothing was held back."""
+        self.is_paused = False
+        if self.on_resume is not None:
+            self.on_resume()
