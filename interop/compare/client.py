@@ -14,6 +14,7 @@ from interop.compare.methods import ANSWERS, Method, decode_method, encode_metho
 from interop.compare.transcript import show_content, show_method
 
 if TYPE_CHECKING:
+    from interop.compare.network import Wire
     from interop.compare.session import Session
 
 __all__ = ["FRAME_MAX", "Channel", "Link"]
@@ -45,7 +46,7 @@ class Link:
 
     """
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: Session, name: str, wire: Wire) -> None:
         self.session = session
         self.name = name
         self.is_open = True
@@ -59,7 +60,7 @@ class Link:
         self.frame_max = FRAME_MAX
         self.channels: dict[int, Channel] = {}
         self.inbox: list[Method] = []
-        self.wire = session.target.network.connect()
+        self.wire = wire
         self._buffer = b""
         self._unsent = b""
 

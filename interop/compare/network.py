@@ -30,8 +30,8 @@ class Wire(Protocol):
 class Network(Protocol):
     """Makes connections, and waits for them: it is also the clock."""
 
-    def connect(self) -> Wire:
-        """A new connection."""
+    def connect(self, *, is_from_afar: bool = False) -> Wire:
+        """A new connection, from this machine's loopback address unless it is to be another."""
 
     def ready(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
         """Wait that long at most; return the connections on which something has come."""
@@ -47,10 +47,12 @@ class SocketNetwork:
     """A broker that listens on TCP."""
 
     def __init__(self, host: str, port: int) -> None:
-        self._address = (host, port)
+        self._host = host
+        self._port = port
 
-    def connect(self) -> Wire:
-        return _SocketWire(socket.create_connection(self._address, timeout=10))
+    def connect(self, *, is_from_afar: bool = False) -> Wire:
+        host = _own_address() if is_from_afar else self._host
+        return _SocketWire(socket.create_connection((host, self._port), timeout=10))
 
     def ready(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
         own = [wire for wire in wires if isinstance(wire, _SocketWire)]
@@ -61,6 +63,15 @@ class SocketNetwork:
 
     def wall(self) -> float:
         return time.time()
+
+
+def _own_address() -> str:
+    """An address of this machine that is not the loopback one; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))
+        address: str = probe.getsockname()[0]
+
+    return address
 
 
 class _SocketWire:

@@ -165,7 +165,8 @@ def embedded_target() -> Iterator[Target]:
     started: Future[tuple[Broker, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
-        async with Broker({"log": {"level": "error"}}) as broker:
+        # On all addresses, as RabbitMQ: some scenarios come from another than the loopback one.
+        async with Broker(host="0.0.0.0", log_level="error") as broker:  # noqa: S104 - see above
             ended = asyncio.Event()
             started.set_result((broker, asyncio.get_running_loop(), ended))
             await ended.wait()
@@ -182,7 +183,7 @@ def embedded_target() -> Iterator[Target]:
         asyncio.run_coroutine_threadsafe(step(), loop).result(timeout=10)
 
     try:
-        network = SocketNetwork(broker.host, broker.port)
+        network = SocketNetwork("127.0.0.1", broker.port)
         yield Target(network, administration=NodeAdministration(broker.node, run))
     finally:
         loop.call_soon_threadsafe(ended.set)

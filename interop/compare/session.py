@@ -56,9 +56,10 @@ class Session:
 
         return name
 
-    def raw_link(self) -> Link:
+    def raw_link(self, *, is_from_afar: bool = False) -> Link:
         """A connected socket on which nothing has been sent."""
-        link = Link(self, chr(ord("a") + len(self.links)))
+        wire = self.target.network.connect(is_from_afar=is_from_afar)
+        link = Link(self, chr(ord("a") + len(self.links)), wire)
         self.links.append(link)
         return link
 

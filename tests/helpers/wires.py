@@ -31,8 +31,8 @@ class EmbeddedNetwork:
     def __init__(self) -> None:
         self.world = World()
 
-    def connect(self) -> Wire:
-        return _EmbeddedWire(self.world)
+    def connect(self, *, is_from_afar: bool = False) -> Wire:
+        return _EmbeddedWire(self.world, is_from_afar)
 
     def ready(self, wires: Sequence[Wire], seconds: float) -> Sequence[Wire]:
         world = self.world
@@ -64,10 +64,11 @@ class EmbeddedNetwork:
 class _EmbeddedWire:
     """The client's end."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, is_from_afar: bool) -> None:
         self._world = world
         self._link = _KeepingLink()
-        peer = Peer("127.0.0.1", 40_000, "127.0.0.1", 5672, is_loopback=True, is_tls=False)
+        host = "192.0.2.7" if is_from_afar else "127.0.0.1"
+        peer = Peer(host, 40_000, "127.0.0.1", 5672, not is_from_afar, is_tls=False)
         self._connection = Connection(world.node, self._link, peer)
 
     @property

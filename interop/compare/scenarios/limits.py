@@ -279,6 +279,25 @@ def password(session: Session) -> None:
     open_as(session, bob.name, password="other")
 
 
+@people_scenario("PM/loopback-users", "C-30, C-36")
+def loopback(session: Session) -> None:
+    """Guest may come from this machine only, and is refused as with a wrong password."""
+    bob = Bob(session)
+    bob.may(ALL)
+    for user in ("guest", bob.name):
+        link = session.raw_link(is_from_afar=True)
+        link.is_recording = False
+        link.start()
+        link.is_recording = True
+        link.log_in(user, user)
+        if not link.is_ending:
+            link.tune_and_open()
+
+    open_as(session, "guest")
+    bob.has_tags("administrator")
+    open_as(session, bob.name, is_from_afar=True)
+
+
 # -- who is deleted
 
 

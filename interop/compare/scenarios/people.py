@@ -23,9 +23,16 @@ def exactly(*names: str) -> str:
     return f"^({'|'.join(re.escape(name) for name in names)})$"
 
 
-def open_as(session: Session, user: str, vhost: str = "/", *, password: str = "") -> Link:
+def open_as(
+    session: Session,
+    user: str,
+    vhost: str = "/",
+    *,
+    password: str = "",
+    is_from_afar: bool = False,
+) -> Link:
     """Log in as a user and open a virtual host; only what comes after the login is written down."""
-    link = session.raw_link()
+    link = session.raw_link(is_from_afar=is_from_afar)
     link.is_recording = False
     link.start()
     link.log_in(user, password or user)
