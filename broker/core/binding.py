@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.core.exchange.base import Exchange
     from broker.core.journal import Journal
     from broker.core.queue.queue import Queue
-    from broker.core.recovery import Recovered
+    from broker.core.recovered import Recovered
     from broker.wire.tables import Arguments
 
 __all__ = ["Binding", "BindingKey", "Destination", "binding_key"]

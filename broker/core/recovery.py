@@ -7,7 +7,6 @@ every queue gets its own, and reads the messages themselves when they are to be 
 
 from __future__ import annotations
 
-from array import array
 from typing import TYPE_CHECKING, Final
 
 from broker.core.declarations import StoredBinding, StoredExchange, StoredQueue, policy_of
@@ -38,6 +37,7 @@ from broker.core.exchange.registry import create_exchange
 from broker.core.journal import Journal
 from broker.core.queue.arguments import validate_arguments
 from broker.core.queue.registry import create_queue
+from broker.core.recovered import Recovered
 from broker.errors import BrokerError, StoreError
 from broker.limits import RECOVERY_PROGRESS_COUNT
 from broker.store.api import OFFSET_BITS
@@ -52,204 +52,10 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.store.api import Log
 
-__all__ = ["Recovered", "recover_vhost"]
+__all__ = ["recover_vhost"]
 
 SETTLED_ROW_BYTES: Final = 12
 RETURNED_ROW_BYTES: Final = 20
-TRIM_COUNT: Final = 65_536
-"""Settled positions at the front of a level, before they are let go of."""
-
-
-class _Level:
-    """Positions in serving order; those before `head` are settled."""
-
-    __slots__ = ("head", "positions", "redelivered_count")
-
-    def __init__(self) -> None:
-        self.positions: array[int] = array("Q")
-        self.head: i64 = 0
-        self.redelivered_count: i64 = 0
-
-    def trim(self, gone: set[int]) -> None:
-        """Pass over what is settled at the front."""
-        positions = self.positions
-        head: i64 = self.head
-        count: i64 = len(positions)
-        while head < count and positions[head] in gone:
-            gone.discard(positions[head])
-            head += 1
-            self.redelivered_count -= 1
-
-        if head > TRIM_COUNT and head * 2 > count:
-            del positions[: int(head)]
-            head = 0
-
-        self.head = head
-
-    def settle(self, position: int) -> bool:
-        """Take a position from the front; False when it does not stand there."""
-        head: i64 = self.head
-        if head < len(self.positions) and self.positions[head] == position:
-            self.head = head + 1
-            self.redelivered_count -= 1
-            return True
-
-        return False
-
-
-class Recovered:
-    """What recovery has found of one holder of messages: a queue, or an exchange that delays.
-
-    Attributes:
-        returned: position -> how often given back, and when it is ready again; in that order.
-        body_bytes: of all bodies.
-        first_offset: of a stream; -1 where the log does not tell.
-        times: of a stream: when each message came, in milliseconds since 1970.
-
-    """
-
-    __slots__ = (
-        "_gone",
-        "_latest",
-        "_origins",
-        "body_bytes",
-        "first_offset",
-        "holder",
-        "levels",
-        "returned",
-        "times",
-    )
-
-    def __init__(self, holder: Destination) -> None:
-        self.holder = holder
-        self.levels: dict[int, _Level] = {}
-        self.returned: dict[int, tuple[int, int]] = {}
-        self.body_bytes: i64 = 0
-        self.first_offset: i64 = -1
-        self.times: array[int] = array("q")
-        self._gone: set[int] = set()
-        # Of messages that were moved: where they are now, and what they are known as here.
-        self._latest: dict[int, int] = {}
-        self._origins: dict[int, int] = {}
-
-    def add(self, position: i64, priority: i64, body_size: i64) -> None:
-        """A message has come."""
-        self.level(self.holder.level_of(priority)).positions.append(int(position))
-        self.body_bytes += body_size
-
-    def level(self, number: int) -> _Level:
-        """The positions of one level."""
-        level = self.levels.get(number)
-        if level is None:
-            level = _Level()
-            self.levels[number] = level
-
-        return level
-
-    def settle(self, position: int, body_size: i64) -> None:
-        """A message has left."""
-        if self._origins:
-            position = self._origins.get(position, position)
-
-        self.body_bytes -= body_size
-        gone = self._gone
-        for level in self.levels.values():
-            if level.settle(position):
-                if gone:
-                    level.trim(gone)
-
-                return
-
-        gone.add(position)
-
-    def give_back(self, position: int, count: int, due_wall_ms: int) -> None:
-        """A message was given back once more: it stands behind those that were before it."""
-        position = self._origins.get(position, position)
-        self.returned.pop(position, None)
-        self.returned[position] = (count, due_wall_ms)
-
-    def move(self, old: int, new: int) -> None:
-        """A message lies in another place now."""
-        origin = self._origins.pop(old, old)
-        self._origins[new] = origin
-        self._latest[origin] = new
-
-    def purge(self, kept: set[int]) -> None:
-        """Only these are left."""
-        known = {self._origins.get(position, position) for position in kept}
-        for level in self.levels.values():
-            left = [one for one in level.positions[int(level.head) :] if one in known]
-            level.positions = array("Q", left)
-            level.head = 0
-            level.redelivered_count = 0
-
-        self.body_bytes = 0
-
-    def finish(self) -> None:
-        """All has been read: leave what is there, and where it is now."""
-        gone = self._gone
-        latest = self._latest
-        returned = self.returned
-        for level in self.levels.values():
-            level.redelivered_count = max(level.redelivered_count, 0)
-            positions = level.positions
-            if level.head:
-                positions = positions[int(level.head) :]
-                level.head = 0
-
-            if gone or returned:
-                kept = array("Q")
-                for place, one in enumerate(positions):
-                    if one not in gone and one not in returned:
-                        kept.append(one)
-                    elif place < level.redelivered_count:
-                        level.redelivered_count -= 1
-
-                positions = kept
-
-            if latest:
-                positions = array("Q", [latest.get(one, one) for one in positions])
-
-            level.positions = positions
-
-        for position in [one for one in returned if one in gone]:
-            del returned[position]
-
-        if latest:
-            self.returned = {latest.get(one, one): about for one, about in returned.items()}
-
-    def count_live(self, live: dict[int, int]) -> None:
-        """Count the messages of each segment."""
-        for level in self.levels.values():
-            _count_live(level.positions, live)
-
-        for position in self.returned:
-            number = position >> OFFSET_BITS
-            live[number] = live.get(number, 0) + 1
-
-    @property
-    def count(self) -> int:
-        """How many messages there are."""
-        return sum([len(one.positions) for one in self.levels.values()]) + len(self.returned)
-
-
-def _count_live(positions: array[int], live: dict[int, int]) -> None:
-    """Neighbours mostly lie in the same segment."""
-    number: i64 = -1
-    count: i64 = 0
-    for position in positions:
-        segment: i64 = position >> OFFSET_BITS
-        if segment != number:
-            if count:
-                live[int(number)] = live.get(int(number), 0) + int(count)
-
-            number = segment
-            count = 0
-
-        count += 1
-
-    if count:
-        live[int(number)] = live.get(int(number), 0) + int(count)
 
 
 class _Recovery(RecordSink):
@@ -293,9 +99,7 @@ class _Recovery(RecordSink):
                 if stored.kind == MOVED:
                     found.move(int(stored.old_position(place)), int(position))
                 elif stored.is_persistent() or found.holder.keeps_all:
-                    found.add(position, stored.priority, stored.body_size())
-                    if found.first_offset >= 0:
-                        found.times.append(int(stored.deadline(place)))
+                    found.add(stored, place, position)
 
             place += 1
 
@@ -346,15 +150,12 @@ class _Recovery(RecordSink):
             found.body_bytes += u64_at(buffer, place + 12)
             level.positions.frombytes(buffer[place + 20 : end])
         elif kind == STREAM_INDEX:
-            self._take_stream_index(found, buffer, place, end)
+            found.take_stream_index(buffer, place, end)
         elif kind == STREAM_TRUNCATED:
-            found.first_offset = u64_at(buffer, place)
+            found.truncate(u64_at(buffer, place))
         elif kind in (QUEUE_DELETED, EXCHANGE_DELETED):
             del self.holders[number]
             self._delete(found.holder)
-
-    def _take_stream_index(self, found: Recovered, buffer: bytes, start: i64, end: i64) -> None:
-        """First offset, bytes of bodies, then for each message its time and its position."""
 
     # -- declarations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from broker.core.exchange.base import ExchangeSettings
     from broker.core.journal import Journal
     from broker.core.message import Message
-    from broker.core.recovery import Recovered
+    from broker.core.recovered import Recovered
     from broker.core.vhost import VirtualHost
     from broker.wire.properties import Properties
     from broker.wire.tables import Arguments

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.core.deadlines import Timer
     from broker.core.journal import Journal
     from broker.core.queue.arguments import QueueSettings
-    from broker.core.recovery import Recovered
+    from broker.core.recovered import Recovered
     from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
 

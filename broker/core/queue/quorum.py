@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.core.consumer import Consumer, ConsumerOptions
     from broker.core.journal import Journal
     from broker.core.queue.arguments import QueueSettings
-    from broker.core.recovery import Recovered
+    from broker.core.recovered import Recovered
     from broker.core.vhost import VirtualHost
 
 __all__ = ["QuorumQueue", "QuorumReady", "ReturnedMessage"]
