@@ -86,7 +86,7 @@ def sources_to_compile() -> list[str]:
         for path in (ROOT / package).rglob("*.py")
         if path.name != "__init__.py"
     }
-    return sorted(found - set(settings["except"]))
+    return sorted((found | set(settings["also"])) - set(settings["except"]))
 
 
 def why_c_does_not_compile() -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
 
+from mypy_extensions import mypyc_attr
+
 from broker.core.actor import Actor
 from broker.core.confirms import ConfirmSet
 from broker.core.deadlines import Deadlines
@@ -60,6 +62,7 @@ class ConnectionHandle(ABC):
         """Whether the connection is of that user, or open on that virtual host."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class LogKeeper(ABC):
     """Where the logs of virtual hosts lie."""
 

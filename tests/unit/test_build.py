@@ -27,7 +27,7 @@ def modules_meant_to_be_compiled() -> list[str]:
         for path in (PROJECT / package).rglob("*.py")
         if path.name != "__init__.py"
     }
-    kept = paths - set(settings["except"])
+    kept = (paths | set(settings["also"])) - set(settings["except"])
     return sorted(path.removesuffix(".py").replace("/", ".") for path in kept)
 
 
