@@ -26,20 +26,31 @@ from broker.store.whole_file import NEW_SUFFIX, read_file, replace_file, sync_di
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["DIRECTORY_VARIABLE", "FORMAT_VERSION", "DataDirectory", "default_data_directory"]
+__all__ = [
+    "DIRECTORY_VARIABLE",
+    "FORMAT_NAME",
+    "FORMAT_VERSION",
+    "LOCK_NAME",
+    "NODE_NAME",
+    "VHOSTS_NAME",
+    "VHOST_NAME_NAME",
+    "DataDirectory",
+    "check_format",
+    "default_data_directory",
+]
 
 DIRECTORY_VARIABLE: Final = "LEVERET_DATA_DIR"
 FORMAT_VERSION: Final = 1
 
-_FORMAT: Final = "format"
-_LOCK: Final = "lock"
-_NAME: Final = "name"
-_NODE: Final = "node.json"
+FORMAT_NAME: Final = "format"
+LOCK_NAME: Final = "lock"
+VHOST_NAME_NAME: Final = "name"
+NODE_NAME: Final = "node.json"
 _PROBE: Final = "probe" + NEW_SUFFIX
-_VHOSTS: Final = "vhosts"
+VHOSTS_NAME: Final = "vhosts"
 _DELETED_SUFFIX: Final = ".deleted"
 
-_NOT_OURS_ALLOWED: Final = frozenset({_LOCK, _FORMAT + NEW_SUFFIX, _PROBE, "lost+found"})
+_NOT_OURS_ALLOWED: Final = frozenset({LOCK_NAME, FORMAT_NAME + NEW_SUFFIX, _PROBE, "lost+found"})
 """What a new directory may hold: a start that was cut short, a file system of its own."""
 
 _ELSEWHERE: Final = "or give the broker another one with --data-dir or storage.data_dir"
@@ -122,13 +133,13 @@ class DataDirectory:
         self.path = os.path.abspath(path)
         with self.faults():
             os.makedirs(self.path, mode=0o700, exist_ok=True)
-            self._lock = DirectoryLock(self.path, os.path.join(self.path, _LOCK))
+            self._lock = DirectoryLock(self.path, os.path.join(self.path, LOCK_NAME))
 
         try:
             with self.faults():
                 self._check_is_writable()
                 self._check_format()
-                os.makedirs(os.path.join(self.path, _VHOSTS), mode=0o700, exist_ok=True)
+                os.makedirs(os.path.join(self.path, VHOSTS_NAME), mode=0o700, exist_ok=True)
                 self._clean_up()
         except BaseException:
             self.close()
@@ -137,7 +148,7 @@ class DataDirectory:
     @property
     def node_path(self) -> str:
         """The file with users, rights and virtual hosts."""
-        return os.path.join(self.path, _NODE)
+        return os.path.join(self.path, NODE_NAME)
 
     def close(self) -> None:
         """Let other brokers have it; harmless when it is closed already."""
@@ -154,7 +165,7 @@ class DataDirectory:
         """
         found: dict[int, str] = {}
         with self.faults():
-            for entry in os.listdir(os.path.join(self.path, _VHOSTS)):
+            for entry in os.listdir(os.path.join(self.path, VHOSTS_NAME)):
                 if entry.isascii() and entry.isdecimal():
                     number = int(entry)
                     found[number] = self._name_of(number)
@@ -163,7 +174,7 @@ class DataDirectory:
 
     def vhost_path(self, number: int) -> str:
         """The directory with the log of a virtual host."""
-        return os.path.join(self.path, _VHOSTS, str(number))
+        return os.path.join(self.path, VHOSTS_NAME, str(number))
 
     def make_vhost(self, number: int, name: str) -> str:
         """Make the directory of a virtual host, on the disk when this returns; or find it.
@@ -187,7 +198,8 @@ class DataDirectory:
             beside = path + NEW_SUFFIX
             # It may be there from an attempt that failed.
             os.makedirs(beside, mode=0o700, exist_ok=True)
-            replace_file(os.path.join(beside, _NAME), name.encode("utf-8", "surrogateescape"))
+            name_path = os.path.join(beside, VHOST_NAME_NAME)
+            replace_file(name_path, name.encode("utf-8", "surrogateescape"))
             os.rename(beside, path)
             sync_directory(os.path.dirname(path))
 
@@ -208,7 +220,7 @@ class DataDirectory:
                 _remove_tree(path + _DELETED_SUFFIX)
 
     def _name_of(self, number: int) -> str:
-        path = os.path.join(self.vhost_path(number), _NAME)
+        path = os.path.join(self.vhost_path(number), VHOST_NAME_NAME)
         raw = read_file(path)
         if raw is None:
             raise StoreError(
@@ -241,39 +253,50 @@ class DataDirectory:
         os.unlink(probe)
 
     def _check_format(self) -> None:
-        path = os.path.join(self.path, _FORMAT)
+        path = os.path.join(self.path, FORMAT_NAME)
         raw = read_file(path)
         if raw is None:
             self._check_is_new()
             replace_file(path, f"leveret {FORMAT_VERSION}\n".encode("ascii"))
             return
 
-        name, _, version = raw.decode("ascii", "replace").strip().partition(" ")
-        if name != "leveret" or not (version.isascii() and version.isdecimal()):
-            raise StoreError(
-                f"{path} is damaged, or not of Leveret: it should say 'leveret {FORMAT_VERSION}'"
-            )
-
-        if int(version) > FORMAT_VERSION:
-            raise StoreError(
-                f"data directory {self.path} has format {version}, and this Leveret knows none"
-                f" above {FORMAT_VERSION}: run the newer Leveret that wrote it, {_ELSEWHERE}"
-            )
+        check_format(self.path, raw)
 
     def _check_is_new(self) -> None:
         strange = sorted(set(os.listdir(self.path)) - _NOT_OURS_ALLOWED)
         if strange:
             raise StoreError(
-                f"{self.path} is no data directory of Leveret: there is no file '{_FORMAT}' in it,"
-                f" but '{strange[0]}' - give an empty directory, or one that is not there yet"
+                f"{self.path} is no data directory of Leveret: there is no file '{FORMAT_NAME}' in"
+                f" it, but '{strange[0]}' - give an empty directory, or one that is not there yet"
             )
 
     def _clean_up(self) -> None:
         """Finish what was being made or deleted when a broker ended."""
-        vhosts = os.path.join(self.path, _VHOSTS)
+        vhosts = os.path.join(self.path, VHOSTS_NAME)
         for entry in os.listdir(vhosts):
             if entry.endswith((NEW_SUFFIX, _DELETED_SUFFIX)):
                 _remove_tree(os.path.join(vhosts, entry))
+
+
+def check_format(directory: str, raw: bytes) -> None:
+    """Whether this Leveret can read a directory whose file ``format`` says this.
+
+    Raises:
+        StoreError: it cannot.
+
+    """
+    path = os.path.join(directory, FORMAT_NAME)
+    name, _, version = raw.decode("ascii", "replace").strip().partition(" ")
+    if name != "leveret" or not (version.isascii() and version.isdecimal()):
+        raise StoreError(
+            f"{path} is damaged, or not of Leveret: it should say 'leveret {FORMAT_VERSION}'"
+        )
+
+    if int(version) > FORMAT_VERSION:
+        raise StoreError(
+            f"data directory {directory} has format {version}, and this Leveret knows none"
+            f" above {FORMAT_VERSION}: run the newer Leveret that wrote it, {_ELSEWHERE}"
+        )
 
 
 def _remove_tree(path: str) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from broker.errors import StoreError
 
-__all__ = ["DirectoryLock"]
+__all__ = ["DirectoryLock", "lock_holder"]
 
 TEXT_BYTES_MAX: Final = 200
 _TEXT: Final = re.compile(r"(\d+) (\S+)\n\Z", re.ASCII)
@@ -62,6 +62,25 @@ class DirectoryLock:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+
+def lock_holder(path: str) -> str:
+    """Who holds a lock, for people to read; empty when nobody does, or there is no such file.
+
+    Raises:
+        OSError: the file cannot be opened, or this file system has no locks.
+
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return ""
+
+    try:
+        # For a moment it is ours then, unless it is another's.
+        return "" if _take(descriptor) else _holder(os.read(descriptor, TEXT_BYTES_MAX))
+    finally:
+        os.close(descriptor)
 
 
 def _holder(raw: bytes) -> str:

@@ -12,7 +12,14 @@ from broker.errors import StoreError
 if TYPE_CHECKING:
     from broker.store.disk import Disk, File
 
-__all__ = ["CHECKPOINT_SUFFIX", "LogFiles", "checkpoint_name", "describe", "segment_name"]
+__all__ = [
+    "CHECKPOINT_SUFFIX",
+    "SEGMENT_SUFFIX",
+    "LogFiles",
+    "checkpoint_name",
+    "describe",
+    "segment_name",
+]
 
 SEGMENT_SUFFIX: Final = ".log"
 CHECKPOINT_SUFFIX: Final = ".checkpoint"

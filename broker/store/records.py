@@ -38,7 +38,9 @@ __all__ = [
     "Scan",
     "batch_header",
     "batch_trailer",
+    "count_records",
     "frame_record",
+    "header_is_whole",
     "record_end",
     "record_is_whole",
     "scan_batches",
@@ -46,6 +48,7 @@ __all__ = [
     "segment_salt",
     "u32_at",
     "u64_at",
+    "whole_batch_end",
 ]
 
 FORMAT_VERSION: Final = 1
@@ -179,7 +182,7 @@ def record_is_whole(buffer: bytes, start: i64, end: i64) -> bool:
     return crc == u32_at(buffer, start + 4)
 
 
-def _header_is_whole(buffer: bytes, start: i64) -> bool:
+def header_is_whole(buffer: bytes, start: i64) -> bool:
     """Whether a batch header or a trailer lies there."""
     if start + BATCH_HEADER_BYTES > len(buffer):
         return False
@@ -237,10 +240,30 @@ def scan_batches(
     return scan
 
 
+def whole_batch_end(buffer: bytes, start: i64, salt: bytes) -> i64:
+    """Where the records of a batch end that lies there, whole; -1 where none does."""
+    if not _is_batch(buffer, start, salt):
+        return -1
+
+    first: i64 = start + BATCH_HEADER_BYTES
+    stop: i64 = first + u32_at(buffer, start + 16)
+    return stop if stop <= len(buffer) and _records_are_whole(buffer, first, stop) else -1
+
+
+def count_records(buffer: bytes, start: i64, stop: i64) -> i64:
+    """How many records lie between there; they must be whole."""
+    count: i64 = 0
+    while start < stop:
+        start = record_end(buffer, start)
+        count += 1
+
+    return count
+
+
 def _is_batch(buffer: bytes, start: i64, salt: bytes) -> bool:
     return (
         buffer[start : start + SALT_BYTES] == salt
-        and _header_is_whole(buffer, start)
+        and header_is_whole(buffer, start)
         and u32_at(buffer, start + 16) != TRAILER_SIZE
     )
 
@@ -261,7 +284,7 @@ def _tell_fault(scan: Scan, buffer: bytes, salt: bytes, fault: str) -> None:
     scan.fault = fault
     place = buffer.find(salt, int(scan.end) + 1)
     while place >= 0:
-        if _header_is_whole(buffer, place) and u32_at(buffer, place + 20) & FLAG_SYNCED:
+        if header_is_whole(buffer, place) and u32_at(buffer, place + 20) & FLAG_SYNCED:
             scan.is_damage = True
             return
 
