@@ -19,7 +19,9 @@ __all__ = [
     "FRAME_BYTES_MAX_DEFAULT",
     "FRAME_BYTES_MAX_INITIAL",
     "FRAME_BYTES_MIN",
+    "HOT_BYTES_MAX",
     "HOT_MESSAGES_MAX",
+    "HOT_SHORT_MAX",
     "LINGER_BYTES_MAX",
     "LINGER_S",
     "MESSAGE_BYTES_MAX_DEFAULT",
@@ -161,6 +163,12 @@ SOCKETS_SPARED: Final = 64
 HOT_MESSAGES_MAX: Final = 4_096
 """Ready messages of one queue, or of one of its levels, that are kept in memory although the log
 has them. Fewer would be read back in smaller pieces; more cost memory and bring nothing."""
+
+HOT_SHORT_MAX: Final = 256
+"""The same while memory is short: transient messages go to the disk as well then."""
+
+HOT_BYTES_MAX: Final = 16_777_216
+"""Of bodies, likewise: large messages are fewer than 4,096."""
 
 COLD_READ_BYTES_MAX: Final = 262_144
 """Of a log, read at a time to bring messages of a queue back: a few hundred small ones."""

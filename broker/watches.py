@@ -52,7 +52,7 @@ def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWat
 
         node.set_alarm("memory", is_over)
 
-    watch = MemoryWatch(pump, tell, limit)
+    watch = MemoryWatch(pump, tell, limit, on_short=node.memory_is_short)
     watch.check()
     return watch
 

@@ -46,7 +46,9 @@ from broker.core.message import GONE_RECORD, NO_DEADLINE, PENDING, Message
 from broker.errors import StoreError
 from broker.limits import (
     COLD_READ_BYTES_MAX,
+    HOT_BYTES_MAX,
     HOT_MESSAGES_MAX,
+    HOT_SHORT_MAX,
     PENDING_BYTES_MAX,
     STORE_RETRY_MS,
     STORE_SYNC_MS,
@@ -484,7 +486,9 @@ class Journal(LogOwner):
 
     def _touch(self, holder: Destination) -> None:
         queue = holder.as_queue()
-        if queue is not None and queue.ready_count > HOT_MESSAGES_MAX:
+        if queue is not None and (
+            queue.ready_count > HOT_MESSAGES_MAX or queue.ready_bytes > HOT_BYTES_MAX
+        ):
             self._spilling[queue] = None
 
     def _seal_settlements(self, pieces: list[bytes]) -> None:
@@ -541,6 +545,14 @@ class Journal(LogOwner):
         for queue in list(self._spilling):
             if queue.is_deleted or not queue.ready.spill(self, queue, HOT_MESSAGES_MAX):
                 del self._spilling[queue]
+
+    def page_out_all(self) -> None:
+        """Memory is short: leave all but a few messages of each queue to the disk."""
+        for queue in self._vhost.queues.values():
+            if queue.ready_count > HOT_SHORT_MAX:
+                queue.journal = self
+                if queue.ready.spill(self, queue, HOT_SHORT_MAX):
+                    self._spilling[queue] = None
 
     # -- reading back
 

@@ -338,6 +338,12 @@ class Node:
         short = sorted({SHORT_OF.get(name, name) for name in self.alarms})
         return f"low on {' & '.join(short)}" if short else ""
 
+    def memory_is_short(self) -> None:
+        """Leave to the disk what can be read back; call it again while it is true."""
+        for vhost in self.vhosts.values():
+            if vhost.journal is not None:
+                vhost.journal.page_out_all()
+
     def space_changed(self) -> None:
         """A journal has run out of space, or has some again."""
         is_stalled = False

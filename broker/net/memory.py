@@ -53,6 +53,9 @@ ALLOCATOR_OPTIONS: Final = (
 )
 """Options of glibc's mallopt, numbered as in its malloc.h."""
 
+SHORT_FRACTION: Final = 0.75
+"""Of the limit: from here on memory is short, and messages go to the disk that need not be here."""
+
 TRIM_CHECKS: Final = 30
 TRIM_GROWTH_BYTES: Final = 16 * 1024 * 1024
 """Memory that has grown by so much since the last trim, for so many samples, is worth one."""
@@ -66,6 +69,7 @@ class MemoryWatch:
         set_alarm: told True when the limit is reached and False when it no longer is.
         limit_bytes: the limit.
         sample: reads the memory in use.
+        on_short: called with each sample that comes near the limit.
 
     """
 
@@ -75,11 +79,13 @@ class MemoryWatch:
         set_alarm: Callable[[bool], None],
         limit_bytes: int,
         sample: Callable[[], int | None] = resident_bytes,
+        on_short: Callable[[], None] | None = None,
     ) -> None:
         self._pump = pump
         self._set_alarm = set_alarm
         self._limit_bytes = limit_bytes
         self._sample = sample
+        self._on_short = on_short
         self._is_over = False
         self._trimmed_bytes = 0
         self._checks_since_trim = 0
@@ -107,6 +113,9 @@ class MemoryWatch:
             # Freed memory that the allocator keeps for later would hold the alarm up for ever.
             self._trim(0)
             used = self._sample()
+
+        if used is not None and used >= self._limit_bytes * SHORT_FRACTION and self._on_short:
+            self._pump.run(self._on_short)
 
         is_over = used is not None and used >= self._limit_bytes
         if is_over != self._is_over:

@@ -26,6 +26,7 @@ __all__ = [
     "TopicPermissionState",
     "UserState",
     "VHostState",
+    "parse_node_file",
     "read_node_file",
     "write_node_file",
 ]
@@ -141,9 +142,16 @@ def read_node_file(path: str) -> NodeState | None:
     except OSError as fault:
         raise StoreError(f"cannot read {path}: {(fault.strerror or str(fault)).lower()}") from None
 
-    if raw is None:
-        return None
+    return None if raw is None else parse_node_file(path, raw)
 
+
+def parse_node_file(path: str, raw: bytes) -> NodeState:
+    """Make out what the file says.
+
+    Raises:
+        StoreError: it is damaged.
+
+    """
     head = _HEAD.match(raw)
     try:
         data = json.loads(raw)

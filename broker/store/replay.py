@@ -23,6 +23,7 @@ from broker.store.records import (
     u32_at,
     u64_at,
 )
+from broker.store.survey import survey_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,10 +168,7 @@ class Replay:
 
     def _drop_headless(self, name: str, buffer: bytes, *, is_last: bool) -> None:
         """A segment without a header: just made when the crash came, or damaged."""
-        salt = buffer[16:24]
-        nobody = _NoSink()
-        is_empty = not buffer.strip(b"\x00")
-        if not is_last or (not is_empty and scan_batches(buffer, salt, 0, -1, nobody).batch_count):
+        if not is_last or survey_file(buffer, self.last_number, is_checkpoint=False).batches:
             raise self._damage(name, 0, "its header is damaged")
 
         self._tell("warning", "store.tail_dropped", {"file": self._files.path(name), "offset": 0})

@@ -199,13 +199,19 @@ def _content(frames: Iterator[tuple[int, int, bytes]], channel: int) -> tuple[by
 class World:
     """A node, its clock and its log; the users are guest and, without any rights, nobody.
 
+    Args:
+        settings: of the node.
+        clock: one that has not been moved, unless it is given.
+
     Attributes:
         logged: events by name, in order, with their fields.
 
     """
 
-    def __init__(self, settings: NodeSettings | None = None) -> None:
-        self.clock = VirtualClock()
+    def __init__(
+        self, settings: NodeSettings | None = None, clock: VirtualClock | None = None
+    ) -> None:
+        self.clock = clock or VirtualClock()
         self.logged: list[tuple[str, dict[str, object]]] = []
         self._drawn = 0
         users = UserStore(loopback_only_users=["guest"])

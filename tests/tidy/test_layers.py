@@ -14,7 +14,7 @@ WIRE: Final = BASE | {"wire"}
 SETTINGS: Final = {"config.schema", "config.problems"}
 BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "metrics", "store.api", "store.records"}
 BELOW_RIM: Final = BELOW_CORE | {"core", "protocol"}
-STATE: Final = {"node_state", "keeper", "vhost_logs", "watches"}
+STATE: Final = {"node_state", "keeper", "vhost_logs", "watches", "upkeep"}
 RIM: Final = {"net", "management", "store", "config", "logs", "topology", "build"} | STATE
 COMPOSITION: Final = BELOW_RIM | RIM
 TOOLKIT: Final = {"broker", "client", "queues", "tasks"}
@@ -44,6 +44,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "keeper": BELOW_RIM | {"store", "node_state"},
     "vhost_logs": BELOW_RIM | {"net", "store"},
     "watches": BELOW_RIM | {"net"},
+    "upkeep": BELOW_RIM | {"config", "store", "node_state", "keeper"},
     "app": COMPOSITION,
     "embedded": COMPOSITION | {"app"},
     "cli": COMPOSITION | {"app", "embedded"},

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -28,6 +29,9 @@ one, so that a checkpoint can share it."""
 
 REFILL_COUNT: Final = 512
 """Messages read back at a time, if they are not too large together."""
+
+PAGED_COUNT_MAX: Final = 8_192
+"""Transient messages that are written at a time."""
 
 TRANSIENT: Final = 1 << 62
 """Marks the position of a message that does not outlive the broker; no segment's number is so
@@ -94,7 +98,7 @@ class Cold:
             message = tail[0]
             record: i64 = message.record
             if record == 0:
-                journal.page_out(self._holder, message)
+                self._page_out()
                 return
 
             if record < 0 or record >= written:
@@ -106,6 +110,12 @@ class Cold:
 
             self._append(record)
             tail.popleft()
+
+    def _page_out(self) -> None:
+        """Have the transient messages at the front of the tail written, so that they can go."""
+        for message in islice(self.tail, PAGED_COUNT_MAX):
+            if message.record == 0:
+                self._journal.page_out(self._holder, message)
 
     def _append(self, position: i64) -> None:
         chunks = self._chunks

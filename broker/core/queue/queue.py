@@ -260,7 +260,7 @@ class Queue(Destination):
     def _keep(self, message: Message) -> None:
         """Have the message outlive the broker, if it is meant to (section DU)."""
         journal = self.journal
-        if journal is not None and (message.is_persistent or self.keeps_all):
+        if journal is not None and self.log_id > 0 and (message.is_persistent or self.keeps_all):
             journal.add(self, message)
 
     def _hand_over_fresh(self, consumer: Consumer, message: Message) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.message import GONE, NO_DEADLINE, Message
 from broker.core.queue.cold import Cold
+from broker.limits import HOT_BYTES_MAX
 
 if TYPE_CHECKING:
     from array import array
@@ -116,12 +117,15 @@ class Ready:
         cold = self._cold
         if cold is None:
             fresh = self._fresh
-            if len(fresh) <= count_max:
-                return False
-
             kept: deque[Message] = deque()
-            for _ in range(int(count_max)):
+            size: i64 = 0
+            while fresh and len(kept) < count_max and size < HOT_BYTES_MAX:
+                size += fresh[0].body_size
                 kept.append(fresh.popleft())
+
+            if not fresh:
+                self._fresh = kept
+                return False
 
             cold = Cold(journal, holder, fresh[0].position)
             cold.tail = fresh

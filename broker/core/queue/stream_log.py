@@ -3,145 +3,51 @@
 Nothing is ever taken out of the middle. What is too old, or too much, goes a whole segment at a
 time, and the last segment always stays. An offset is a message's number since the stream began; it
 never changes and is never given again. Whoever reads keeps an offset, and nothing is kept of them.
+
+Where the virtual host has a journal, an entry is read by nobody, and not dropped, before the
+journal has it safe: no reader ever sees an offset that a crash could give to another message. Only
+the newest entries stay in memory then.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message import Message, content_with_properties
-from broker.limits import STREAM_SEGMENT_ENTRIES_MAX
-from broker.wire.properties import set_headers, with_headers
-from broker.wire.tables import Field
+from broker.core.durable import STREAM_TRUNCATED
+from broker.core.queue.stream_cells import StreamCells
+from broker.core.queue.stream_filter import NOTHING, StreamFilter, mark_of
+from broker.core.queue.stream_segment import ENTRY_OVERHEAD_BYTES, Entry, StreamSegment
+from broker.limits import (
+    STREAM_HOT_BYTES_MAX,
+    STREAM_HOT_ENTRIES_MAX,
+    STREAM_SEGMENT_ENTRIES_MAX,
+)
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
-    from broker.core.message import Address
+    from broker.core.binding import Destination
+    from broker.core.journal import Journal
+    from broker.core.message import Message
+    from broker.store.api import Segment
 
-__all__ = ["NOTHING", "UNFILTERED", "StreamLog"]
-
-NOTHING: Final = -1
-"""In place of an offset or a time, where there is none."""
-
-UNFILTERED: Final = ""
-"""The filter value of messages that have none; RabbitMQ takes an empty one for none too."""
+__all__ = ["SEGMENT_START", "StreamLog"]
 
 SEGMENT_BYTES_DEFAULT: Final = 8 * 1024 * 1024
 SEGMENT_BYTES_LEAST: Final = 1024 * 1024
 SEGMENTS_WANTED: Final = 8
 """RabbitMQ's segments are of 500 MB where nothing else is asked for, and their files are its
-limits' grain. Here they are memory: as small as it takes to keep to a limit within an eighth, but
-for limits so low that they cannot be meant."""
+limits' grain. Here they are a grain and no more: as small as it takes to keep to a limit within an
+eighth, but for limits so low that they cannot be meant."""
 
 NO_LIMIT: Final = 1 << 60
 """More bytes and milliseconds than there will ever be; greater limits are the same as this one."""
 
-ENTRY_OVERHEAD_BYTES: Final = 64
-"""What an entry counts for beside its content: about what RabbitMQ adds to one on disk."""
+SEGMENT_START: Final = 1 << 62
+"""In the time of an entry as the journal has it: a segment began with it."""
 
 DROPPED_MIN: Final = 64
 """Places of dropped segments below this number are not worth a sweep."""
-
-OFFSET_HEADER: Final = "x-stream-offset"
-OFFSET_ENTRY: Final = bytes((len(OFFSET_HEADER),)) + OFFSET_HEADER.encode() + b"l"
-"""The header as it is encoded, but for its value."""
-
-HAS_HEADERS: Final = 0x20
-"""In the upper octet of the property flags."""
-
-
-class _Entry:
-    """One message of the log."""
-
-    __slots__ = ("address", "body_size", "content", "filter_value", "has_offset", "time_ms")
-
-    def __init__(self, message: Message, filter_value: str, time_ms: i64) -> None:
-        self.address: Address = message.address
-        self.content: bytes = message.content
-        self.body_size: i64 = message.body_size
-        self.filter_value = filter_value
-        self.time_ms = time_ms
-        # Whether the content says which offset it has: from the first delivery on, for all.
-        self.has_offset = False
-
-
-class _Segment:
-    """A run of entries with consecutive offsets."""
-
-    __slots__ = ("_places", "base", "body_bytes", "entries", "size_bytes")
-
-    def __init__(self, base: i64) -> None:
-        self.base = base
-        self.entries: list[_Entry] = []
-        self.size_bytes: i64 = 0
-        self.body_bytes: i64 = 0
-        # Filter value -> its offsets, ascending; empty while no entry has a filter value.
-        self._places: dict[str, list[int]] = {}
-
-    @property
-    def end(self) -> i64:
-        """The offset behind the last entry."""
-        return self.base + len(self.entries)
-
-    def add(self, entry: _Entry) -> None:
-        """Append an entry."""
-        offset = int(self.end)
-        self.entries.append(entry)
-        value = entry.filter_value
-        places = self._places
-        if value or places:
-            if not places:
-                places[UNFILTERED] = list(range(int(self.base), offset))
-
-            places.setdefault(value, []).append(offset)
-
-    def find(self, offset: i64, wanted: frozenset[str]) -> i64:
-        """The first offset from there on whose filter value is wanted, or NOTHING."""
-        start: i64 = max(offset, self.base)
-        end: i64 = self.end
-        if start >= end:
-            return NOTHING
-
-        places = self._places
-        if not places:
-            return start if UNFILTERED in wanted else NOTHING
-
-        if start == end - 1:
-            # Where a reader of what comes new always looks.
-            return start if self.entries[start - self.base].filter_value in wanted else NOTHING
-
-        first: i64 = NOTHING
-        for value in wanted:
-            offsets = places.get(value)
-            if offsets is None:
-                continue
-
-            place = bisect_left(offsets, int(start))
-            if place < len(offsets):
-                found: i64 = offsets[place]
-                if first == NOTHING or found < first:
-                    first = found
-
-        return first
-
-    def is_older(self, time_ms: i64) -> bool:
-        """Whether all of it came before that time."""
-        return self.entries[len(self.entries) - 1].time_ms < time_ms
-
-    def place_at(self, time_ms: i64) -> i64:
-        """Where the first entry of that time or later stands."""
-        low: i64 = 0
-        high: i64 = len(self.entries)
-        while low < high:
-            middle: i64 = (low + high) // 2
-            if self.entries[middle].time_ms < time_ms:
-                low = middle + 1
-            else:
-                high = middle
-
-        return low
 
 
 class StreamLog:
