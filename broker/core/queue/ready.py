@@ -291,6 +291,11 @@ class PriorityReady(Ready):
             if filled >> level & 1
         ]
 
+    def front(self) -> list[Message]:
+        """The messages that were given back, in serving order."""
+        levels = sorted(self._levels, reverse=True)
+        return [message for level in levels for message in self._levels[level].front()]
+
     def clear(self) -> None:
         """Forget all messages."""
         self._levels.clear()
