@@ -417,20 +417,20 @@ class QuorumQueue(Queue):
         RabbitMQ [4.3]: what waits aside is dropped and counted too.
 
         """
-        self._forget_all(self._aside_messages())
+        self._forget_all(self.aside_messages())
         return super().purge() + int(self._delays.clear() + self._certain.clear())
 
-    def _aside_messages(self) -> list[Message]:
+    def aside_messages(self) -> list[Message]:
         """The messages that are neither ready nor unacked."""
         return [*self._delays.messages(), *self._certain.messages()]
 
     def hot_messages(self) -> list[Message]:
         """The messages in memory that nobody has."""
-        return super().hot_messages() + self._aside_messages()
+        return super().hot_messages() + self.aside_messages()
 
     def append_state(self, records: list[list[bytes]], unacked: list[Message]) -> None:
         """Add what a checkpoint has to tell of the messages here."""
-        aside = self._aside_messages()
+        aside = self.aside_messages()
         super().append_state(records, [*unacked, *aside])
         deadlines = self.vhost.deadlines
         for message in [*self.ready.front(), *unacked, *aside]:
