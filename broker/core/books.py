@@ -19,9 +19,15 @@ from broker.core.durable import (
     StoredMessage,
 )
 from broker.core.index import LevelState, append_index
+from broker.errors import StoreError
 from broker.limits import CHECKPOINT_BYTES, MOVED_BYTES_MAX
 from broker.store.api import OFFSET_BITS
-from broker.store.records import RECORD_HEADER_BYTES, frame_record, record_end
+from broker.store.records import (
+    RECORD_HEADER_BYTES,
+    frame_record,
+    record_end,
+    record_is_whole,
+)
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -40,7 +46,13 @@ COSTS: Final = 4
 """A checkpoint is due when the log has grown by this many times what the last one cost."""
 
 SPARSE: Final = 4
-"""A segment is sparse when less than one in so many of its messages is left."""
+"""A segment is sparse when less than one in so many of its messages, or bytes, is left."""
+
+FEW: Final = 64
+"""So few messages may be little of a segment whatever their share in number is."""
+
+SMALL_BYTES: Final = 4_096
+"""What is read of a record at first: mostly it is no longer."""
 
 
 class _Move:
@@ -105,7 +117,10 @@ class Books:
         if self._is_worth_a_checkpoint():
             self.is_checkpoint_due = True
         elif not self._moves and not self._moving:
-            self._choose_moves()
+            try:
+                self._choose_moves()
+            except StoreError as error:
+                self._journal.log_failed(str(error))
 
     def _remove(self, numbers: list[int]) -> None:
         segments = self._log.segments
@@ -198,32 +213,58 @@ class Books:
 
     def _choose_moves(self) -> None:
         """Read what is left in sparse segments, some of them, to be written again."""
-        log = self._log
-        victims: dict[int, Segment] = {}
-        for number, segment in log.segments.items():
-            is_old = segment.number < log.checkpoint_number
-            if is_old and segment.live > 0 and segment.live * SPARSE < segment.total:
-                victims[number] = segment
-
+        victims = self._sparse_segments()
         if not victims:
             return
 
+        moves: dict[int, list[_Move]] = {number: [] for number in victims}
         size = 0
         for holder, position in self._positions_in(victims):
             raw = self._read(position)
-            self._moves.append(_Move(holder, position, raw))
+            moves[position >> OFFSET_BITS].append(_Move(holder, position, raw))
             size += len(raw)
             if size >= MOVED_BYTES_MAX:
                 break
 
+        for number, found in moves.items():
+            left = sum([len(move.raw) for move in found])
+            if left * SPARSE < victims[number].size:
+                self._moves += found
+            else:
+                # Few, but large: it is not worth while until some more are gone.
+                victims[number].dense_at = victims[number].live
+
         if self._moves:
             self._journal.mark_dirty()
 
+    def _sparse_segments(self) -> dict[int, Segment]:
+        """Old segments in which little is left, as far as counting tells."""
+        log = self._log
+        found: dict[int, Segment] = {}
+        for number, segment in log.segments.items():
+            live: i64 = segment.live
+            if segment.number >= log.checkpoint_number or live <= 0 or live == segment.dense_at:
+                continue
+
+            if live * SPARSE < segment.total or live <= FEW:
+                found[number] = segment
+
+        return found
+
     def _read(self, position: int) -> bytes:
-        raw = self._log.read_at(position, RECORD_HEADER_BYTES + 4096)
+        """The record at a position.
+
+        Raises:
+            StoreError: it cannot be read, or is damaged.
+
+        """
+        raw = self._log.read_at(position, RECORD_HEADER_BYTES + SMALL_BYTES)
         stop = int(record_end(raw, 0))
         if stop > len(raw):
             raw = self._log.read_at(position, stop)
+
+        if not record_is_whole(raw, 0, len(raw)):
+            raise StoreError(f"{self._log.place_of(position)}: the message there is damaged")
 
         return raw[:stop]
 
@@ -236,15 +277,9 @@ class Books:
             if 0 < record < written and int(record >> OFFSET_BITS) in victims:
                 found.append((holder, int(record)))
 
+        numbers = set(victims)
         for queue in self._vhost.queues.values():
-            for chunk in queue.cold_chunks():
-                first = chunk[0] >> OFFSET_BITS
-                last = chunk[len(chunk) - 1] >> OFFSET_BITS
-                if first == last and first not in victims:
-                    # Nearly always: neighbours lie in the same segment.
-                    continue
-
-                found += [(queue, one) for one in chunk if one >> OFFSET_BITS in victims]
+            found += [(queue, one) for one in queue.places_in(numbers)]
 
         return found
 

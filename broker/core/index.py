@@ -26,10 +26,11 @@ class LevelState:
         chunks: positions of those behind them.
         redelivered_count: how many of the first were delivered before.
         body_bytes: of all bodies that are not told of with another level.
+        has_deadlines: whether some of the messages may have one.
 
     """
 
-    __slots__ = ("body_bytes", "chunks", "level", "messages", "redelivered_count")
+    __slots__ = ("body_bytes", "chunks", "has_deadlines", "level", "messages", "redelivered_count")
 
     def __init__(self, level: int, messages: list[Message]) -> None:
         self.level = level
@@ -37,13 +38,15 @@ class LevelState:
         self.chunks: list[array[int]] = []
         self.redelivered_count = 0
         self.body_bytes = 0
+        self.has_deadlines = False
 
 
 def append_index(records: list[list[bytes]], holder: Destination, state: LevelState) -> None:
     """Add the records that tell what a holder has in one level."""
     first = array("Q", [int(one.record) for one in state.messages if one.record > 0])
     head = bytes((INDEX,)) + int(holder.log_id).to_bytes(4, "little")
-    head += state.level.to_bytes(4, "little")
+    # The level has one octet, what may have deadlines the next.
+    head += bytes((state.level, state.has_deadlines, 0, 0))
     about = state.redelivered_count.to_bytes(8, "little") + state.body_bytes.to_bytes(8, "little")
     pieces = [first.tobytes()]
     chunks = state.chunks

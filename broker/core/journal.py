@@ -43,11 +43,10 @@ from broker.core.durable import (
     encode_tail,
 )
 from broker.core.message import GONE_RECORD, NO_DEADLINE, PENDING, Message
+from broker.core.queue.cold import POSITION_MASK
 from broker.errors import StoreError
 from broker.limits import (
     COLD_READ_BYTES_MAX,
-    HOT_BYTES_MAX,
-    HOT_MESSAGES_MAX,
     HOT_SHORT_MAX,
     PENDING_BYTES_MAX,
     STORE_RETRY_MS,
@@ -57,7 +56,7 @@ from broker.store.api import OFFSET_BITS, LogOwner, Segment
 from broker.store.records import RECORD_HEADER_BYTES, frame_record, record_end, record_is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from mypy_extensions import i64
 
@@ -214,7 +213,7 @@ class Journal(LogOwner):
         """A durable queue has come to be."""
         queue.log_id = self._new_id()
         queue.declaration = bytes((QUEUE_DECLARED,)) + queue_body(queue)
-        queue.journal = self
+        queue.journal_started(self)
         self._append(queue.declaration)
 
     def queue_deleted(self, queue: Queue) -> None:
@@ -250,9 +249,9 @@ class Journal(LogOwner):
         """A policy is gone."""
         self._append(bytes((POLICY_CLEARED,)) + policy_name_body(name, is_operator=is_operator))
 
-    def stream_truncated(self, queue: Queue, first_offset: int) -> None:
+    def stream_truncated(self, holder: Destination, first_offset: int) -> None:
         """A stream has dropped all before an offset."""
-        body = int(queue.log_id).to_bytes(4, "little") + first_offset.to_bytes(8, "little")
+        body = int(holder.log_id).to_bytes(4, "little") + first_offset.to_bytes(8, "little")
         self._append(bytes((STREAM_TRUNCATED,)) + body)
 
     def purged(self, holder: Destination, kept: list[int]) -> None:
@@ -289,6 +288,8 @@ class Journal(LogOwner):
             if holder.log_id > 0 and (message.is_persistent or holder.keeps_all):
                 rows = holder.settled_rows
                 if not rows:
+                    rows = []
+                    holder.settled_rows = rows
                     self._settling.append(holder)
 
                 rows.append(int(record))
@@ -324,10 +325,10 @@ class Journal(LogOwner):
             elif record == PENDING:
                 message.record = GONE_RECORD
 
-    def forget_positions(self, positions: list[int]) -> None:
-        """The same for messages on disk, by their positions."""
+    def forget_positions(self, positions: Iterable[int]) -> None:
+        """The same for messages on disk, by their positions, marked or not."""
         for position in positions:
-            self.count_dead(position)
+            self.count_dead(position & POSITION_MASK)
 
     # -- who waits
 
@@ -486,9 +487,7 @@ class Journal(LogOwner):
 
     def _touch(self, holder: Destination) -> None:
         queue = holder.as_queue()
-        if queue is not None and (
-            queue.ready_count > HOT_MESSAGES_MAX or queue.ready_bytes > HOT_BYTES_MAX
-        ):
+        if queue is not None and queue.awaits_log():
             self._spilling[queue] = None
 
     def _seal_settlements(self, pieces: list[bytes]) -> None:
@@ -538,12 +537,12 @@ class Journal(LogOwner):
         self._spill()
 
     def _spill(self) -> None:
-        """Have deep queues let go of what can be read back."""
+        """Have deep queues let go of what can be read back, and streams go on."""
         if not self._spilling:
             return
 
         for queue in list(self._spilling):
-            if queue.is_deleted or not queue.ready.spill(self, queue, HOT_MESSAGES_MAX):
+            if queue.is_deleted or not queue.written(self):
                 del self._spilling[queue]
 
     def page_out_all(self) -> None:

@@ -65,6 +65,7 @@ class Recovered:
     Attributes:
         returned: position -> how often given back, and when it is ready again; in that order.
         body_bytes: of all bodies.
+        has_deadlines: whether some of the messages may have one.
 
     """
 
@@ -73,6 +74,7 @@ class Recovered:
         "_latest",
         "_origins",
         "body_bytes",
+        "has_deadlines",
         "holder",
         "levels",
         "returned",
@@ -83,6 +85,7 @@ class Recovered:
         self.levels: dict[int, _Level] = {}
         self.returned: dict[int, tuple[int, int]] = {}
         self.body_bytes: i64 = 0
+        self.has_deadlines = False
         self._gone: set[int] = set()
         # Of messages that were moved: where they are now, and what they are known as here.
         self._latest: dict[int, int] = {}
@@ -92,6 +95,8 @@ class Recovered:
         """A message has come, as this row of it tells."""
         self.level(self.holder.level_of(stored.priority)).positions.append(int(position))
         self.body_bytes += stored.body_size()
+        if stored.deadline(place):
+            self.has_deadlines = True
 
     def truncate(self, first_offset: i64) -> None:
         """Of a stream: it begins there now."""
@@ -196,7 +201,8 @@ class Recovered:
 
 
 def count_positions(positions: array[int], live: dict[int, int]) -> None:
-    """Neighbours mostly lie in the same segment."""
+    """Count the messages of each segment of the log, by their positions."""
+    # Neighbours mostly lie in the same segment.
     number: i64 = -1
     count: i64 = 0
     for position in positions:

@@ -37,6 +37,8 @@ from broker.core.exchange.registry import create_exchange
 from broker.core.journal import Journal
 from broker.core.queue.arguments import validate_arguments
 from broker.core.queue.registry import create_queue
+from broker.core.queue.stream import StreamQueue
+from broker.core.queue.stream_recovery import RecoveredStream
 from broker.core.recovered import Recovered
 from broker.errors import BrokerError, StoreError
 from broker.limits import RECOVERY_PROGRESS_COUNT
@@ -145,7 +147,8 @@ class _Recovery(RecordSink):
 
             found.purge(kept)
         elif kind == INDEX:
-            level = found.level(int(u32_at(buffer, place)))
+            level = found.level(buffer[place])
+            found.has_deadlines |= buffer[place + 1] != 0
             level.redelivered_count += u64_at(buffer, place + 4)
             found.body_bytes += u64_at(buffer, place + 12)
             level.positions.frombytes(buffer[place + 20 : end])
@@ -183,7 +186,11 @@ class _Recovery(RecordSink):
     def _know(self, holder: Destination, log_id: int, declaration: bytes) -> None:
         holder.log_id = log_id
         holder.declaration = declaration
-        self.holders[log_id] = Recovered(holder)
+        if isinstance(holder, StreamQueue):
+            self.holders[log_id] = RecoveredStream(holder)
+        else:
+            self.holders[log_id] = Recovered(holder)
+
         self.next_id = max(self.next_id, log_id + 1)
 
     def _take_binding(self, stored: StoredBinding, *, is_bound: bool) -> None:

@@ -33,16 +33,18 @@ class Segment:
         size: bytes written, or handed over to be written.
         live: messages in it that are still of use, once for each queue that has them.
         total: messages that were ever in it, counted likewise.
+        dense_at: how many were live when it was last found not worth copying; -1 is never.
 
     """
 
-    __slots__ = ("live", "number", "size", "total")
+    __slots__ = ("dense_at", "live", "number", "size", "total")
 
     def __init__(self, number: i64) -> None:
         self.number = number
         self.size: i64 = 0
         self.live: i64 = 0
         self.total: i64 = 0
+        self.dense_at: i64 = -1
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -14,6 +14,8 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from broker.store.api import OFFSET_BITS
+
 if TYPE_CHECKING:
     from mypy_extensions import i64
 
@@ -58,6 +60,7 @@ class Cold:
     __slots__ = (
         "_chunks",
         "_first",
+        "_has_moved",
         "_has_transient",
         "_holder",
         "_journal",
@@ -74,6 +77,7 @@ class Cold:
         # Of the first chunk, how many have left.
         self._first: i64 = 0
         self._has_transient = False
+        self._has_moved = False
         self._next_position: i64 = next_position
         self.tail: deque[Message] = deque()
         self.count: i64 = 0
@@ -188,6 +192,21 @@ class Cold:
 
         return chunks
 
+    def places_in(self, numbers: set[int]) -> list[int]:
+        """The positions that lie in those segments of the log, unmarked."""
+        found: list[int] = []
+        for chunk in self.all_positions():
+            first = (chunk[0] & POSITION_MASK) >> OFFSET_BITS
+            last = (chunk[len(chunk) - 1] & POSITION_MASK) >> OFFSET_BITS
+            if first == last and first not in numbers and not self._has_moved:
+                # Nearly always: neighbours lie in the same segment.
+                continue
+
+            here = [one & POSITION_MASK for one in chunk]
+            found += [one for one in here if one >> OFFSET_BITS in numbers]
+
+        return found
+
     def move(self, places: dict[int, int]) -> list[int]:
         """Messages have another position now: old ones to new ones, unmarked.
 
@@ -202,6 +221,7 @@ class Cold:
             here = [position for position in here if position in places]
             if here:
                 found += here
+                self._has_moved = True
                 self._chunks[number] = _moved(chunk, places)
 
         return found

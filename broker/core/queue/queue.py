@@ -16,11 +16,13 @@ from broker.core.erlterm import resource_text
 from broker.core.index import LevelState, append_index
 from broker.core.message import NO_DEADLINE, Message
 from broker.core.queue.anywhere import AnywhereReady
-from broker.core.queue.cold import POSITION_MASK
 from broker.core.queue.ready import PriorityReady, Ready
 from broker.errors import AccessRefused, PreconditionFailed
+from broker.limits import HOT_BYTES_MAX, HOT_MESSAGES_MAX
 
 if TYPE_CHECKING:
+    from array import array
+
     from mypy_extensions import i64
 
     from broker.core.consumer import ConsumerOptions, Deliveries
@@ -527,16 +529,33 @@ class Queue(Destination):
 
         return found
 
-    def cold_chunks(self) -> list[list[int]]:
-        """Where the messages on disk stand, unmarked."""
-        chunks: list[list[int]] = []
+    def cold_chunks(self) -> list[array[int]]:
+        """Where the messages on disk stand, marked or not."""
+        chunks: list[array[int]] = []
         for _, level in self.ready.levels():
             cold = level.cold
             if cold is not None:
-                positions = cold.all_positions()
-                chunks += [[one & POSITION_MASK for one in chunk] for chunk in positions]
+                chunks += cold.all_positions()
 
         return chunks
+
+    def awaits_log(self) -> bool:
+        """Whether it wants to know when the log has the messages that it was given."""
+        return self.ready_count > HOT_MESSAGES_MAX or self.ready_bytes > HOT_BYTES_MAX
+
+    def written(self, journal: Journal) -> bool:
+        """The log has messages: let go of what can be read back. True: there is more to come."""
+        return self.ready.spill(journal, self, HOT_MESSAGES_MAX)
+
+    def places_in(self, numbers: set[int]) -> list[int]:
+        """Where messages on disk stand that lie in those segments of the log."""
+        found: list[int] = []
+        for _, level in self.ready.levels():
+            cold = level.cold
+            if cold is not None:
+                found += cold.places_in(numbers)
+
+        return found
 
     def move_cold(self, places: dict[int, int]) -> list[int]:
         """Messages on disk have another position now; returns the old ones that are here."""
@@ -568,6 +587,7 @@ class Queue(Destination):
             state = LevelState(level, first + hot)
             state.redelivered_count = len(first) + sum([1 for one in hot if one.redelivered])
             state.body_bytes = size
+            state.has_deadlines = self.has_deadlines
             if cold is not None:
                 state.chunks = cold.durable_positions()
                 state.redelivered_count += int(cold.redelivered_count)
@@ -587,13 +607,14 @@ class Queue(Destination):
             self.ready_count = count
             self.ready_bytes = max(found.body_bytes, 0)
             self.next_position = count + 1
-            # Nobody has looked at them yet: some may have deadlines.
-            self.has_deadlines = True
+            self.has_deadlines = found.has_deadlines
 
     def settle_down(self) -> None:
         """All queues have their messages again: let go of what is over time or limits."""
         if self.ready_count:
-            self.expire_head()
+            if self.has_deadlines:
+                self.expire_head()
+
             self._drop_over_limit()
 
     # -- consumers
