@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "serve": "broker.cli.serve:serve",
     "config": "broker.cli.config:config",
     "ping": "broker.cli.ping:ping",
+    "store": "broker.cli.store:store",
 }
 
 

@@ -1,0 +1,1 @@
+"""Work on data directories without a broker: check, repair, export and the like. Layer: rim."""

@@ -1,0 +1,122 @@
+"""The messages of a virtual host that nobody is connected to, a few at a time. Layer: rim."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Final
+
+from broker.core.queue.quorum import QuorumQueue, ReturnedMessage
+from broker.store.api import OFFSET_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.core.journal import Journal
+    from broker.core.message import Message
+    from broker.core.queue.queue import Queue
+    from broker.core.queue.ready import Ready
+    from broker.core.vhost import VirtualHost
+
+__all__ = ["message_bytes", "message_count", "positions_in", "queue_messages", "return_count"]
+
+READ_COUNT: Final = 512
+OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+
+
+def message_count(queue: Queue) -> int:
+    """How many messages a queue has, those that wait to be ready among them."""
+    aside = int(queue.aside_count) if isinstance(queue, QuorumQueue) else 0
+    return int(queue.ready_count) + aside
+
+
+def message_bytes(queue: Queue) -> int:
+    """The bytes of all bodies in a queue."""
+    return int(queue.ready_bytes) + sum(int(one.body_size) for one in _aside(queue))
+
+
+def _aside(queue: Queue) -> list[Message]:
+    """The messages of a quorum queue that are neither ready nor unacked."""
+    return queue.aside_messages() if isinstance(queue, QuorumQueue) else []
+
+
+def queue_messages(queue: Queue) -> Iterator[Message]:
+    """All messages of a queue in the order in which they would be served.
+
+    Of a queue with priorities the highest level comes first; what was given back comes before all.
+
+    """
+    is_quorum = isinstance(queue, QuorumQueue)
+    if is_quorum:
+        yield from queue.ready.front()
+
+    for _, level in queue.ready.levels():
+        yield from level.front()
+        yield from _level_messages(queue, level)
+
+    if is_quorum:
+        yield from _aside(queue)
+
+
+def _level_messages(queue: Queue, level: Ready) -> Iterator[Message]:
+    cold = level.cold
+    if cold is None:
+        yield from level.hot()
+        return
+
+    journal = queue.journal
+    assert journal is not None
+    hot = level.hot()
+    fresh = hot[: len(hot) - len(cold.tail)]
+    yield from fresh
+    redelivered = int(cold.redelivered_count)
+    for chunk in cold.durable_positions():
+        for message in _read_all(journal, queue, list(chunk)):
+            message.redelivered = redelivered > 0
+            redelivered -= 1
+            yield message
+
+    yield from cold.tail
+
+
+def _read_all(journal: Journal, queue: Queue, positions: list[int]) -> Iterator[Message]:
+    place = 0
+    while place < len(positions):
+        messages = journal.load(queue, positions[place : place + READ_COUNT])
+        place += len(messages)
+        yield from messages
+
+
+def return_count(message: Message) -> int:
+    """How often a message was given back, where that is counted."""
+    return int(message.return_count) if isinstance(message, ReturnedMessage) else 0
+
+
+def positions_in(vhost: VirtualHost) -> dict[int, array[int]]:
+    """Where all messages lie: the number of each segment, and offsets there."""
+    found: dict[int, array[int]] = {}
+    for queue in vhost.queues.values():
+        for chunk in queue.cold_chunks():
+            for position in chunk:
+                _add(found, position)
+
+        _add_hot(found, queue.hot_messages())
+
+    for exchange in vhost.exchanges.values():
+        _add_hot(found, exchange.stored_messages())
+
+    return found
+
+
+def _add_hot(found: dict[int, array[int]], messages: list[Message]) -> None:
+    for message in messages:
+        if message.record > 0:
+            _add(found, int(message.record))
+
+
+def _add(found: dict[int, array[int]], position: int) -> None:
+    number = position >> OFFSET_BITS
+    offsets = found.get(number)
+    if offsets is None:
+        offsets = found[number] = array("Q")
+
+    offsets.append(position & OFFSET_MASK)
