@@ -192,3 +192,13 @@ STORE_RETRY_MS: Final = 1_000
 
 RECOVERY_PROGRESS_COUNT: Final = 1_000_000
 """Messages after which recovery says how far it is."""
+
+STREAM_HOT_ENTRIES_MAX: Final = 2_048
+"""The newest entries of a stream that stay in memory although the log has them: those who read
+what comes new find them there."""
+
+STREAM_HOT_BYTES_MAX: Final = 2_097_152
+"""Bytes of these."""
+
+STREAM_CELLS_BYTES_MAX: Final = 4_194_304
+"""Of one stream, read back and kept in memory for those who read what is older."""

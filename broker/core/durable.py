@@ -4,7 +4,7 @@
 
     message   kind, flags, priority, row count, rows, exchange and key, [keys], [history], content
     row       holder (4), deadline (8): the queue, or the exchange that delays it, and when its
-              time is over, in milliseconds since 1970; 0 is never
+              time is over, in milliseconds since 1970; 0 is never. In a stream: when it came
     moved     the same, but that a row has also the position (8) that it had before
 
 A message that went to several queues is one record with a row for each; its content is the frames
@@ -69,7 +69,11 @@ NEXT_ID: Final = 7
 """Of a checkpoint: the identity that the next holder gets."""
 
 STREAM_INDEX: Final = 8
+"""Of a checkpoint: holder, then a segment of a stream (core/queue/stream_segment.py)."""
+
 STREAM_TRUNCATED: Final = 9
+"""Holder, and the offset that a stream begins with from now on."""
+
 QUEUE_DECLARED: Final = 10
 QUEUE_DELETED: Final = 11
 EXCHANGE_DECLARED: Final = 12
@@ -203,6 +207,22 @@ class StoredMessage:
             place += 1
 
         return self.deadline(0)
+
+    def address_size(self) -> i64:
+        """Bytes of exchange and key, as they are encoded."""
+        buffer = self._buffer
+        start: i64 = self._address_start()
+        key: i64 = start + 1 + buffer[start]
+        return key + 1 + buffer[key] - start
+
+    def content_size(self) -> i64:
+        """Bytes of the content."""
+        return self._end - self._content_start()
+
+    def header_frame(self) -> bytes:
+        """The first frame of the content, less its end octet."""
+        start: i64 = self._content_start()
+        return self._buffer[start : start + 7 + _long_at(self._buffer, start + 3)]
 
     def rest(self) -> bytes:
         """All behind the rows."""

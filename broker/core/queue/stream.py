@@ -9,12 +9,14 @@ turn is empty.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from broker.core.queue.argument_rules import STREAM, text_value
+from broker.core.queue.argument_rules import STREAM
 from broker.core.queue.queue import Queue, QueueDefinition
 from broker.core.queue.stream_consumer import StreamConsumer, StreamRequest
-from broker.core.queue.stream_log import NOTHING, UNFILTERED, StreamLog
+from broker.core.queue.stream_filter import NOTHING, filter_value_of
+from broker.core.queue.stream_log import StreamLog
+from broker.core.queue.stream_recovery import RecoveredStream
 from broker.errors import NotImplementedByBroker, PreconditionFailed
 
 if TYPE_CHECKING:
@@ -22,14 +24,13 @@ if TYPE_CHECKING:
 
     from broker.core.consumer import Consumer, ConsumerOptions, Deliveries
     from broker.core.deadlines import Timer
+    from broker.core.journal import Journal
     from broker.core.message import Message
     from broker.core.queue.arguments import QueueSettings
+    from broker.core.recovered import Recovered
     from broker.core.vhost import VirtualHost
 
 __all__ = ["StreamQueue"]
-
-FILTER_HEADER: Final = "x-stream-filter-value"
-FILTER_KEY: Final = FILTER_HEADER.encode()
 
 
 class StreamQueue(Queue):
@@ -59,6 +60,7 @@ class StreamQueue(Queue):
         # These come first: it takes on the settings, with all that follows from them.
         super().__init__(vhost, name, definition, settings)
         self.type = STREAM
+        self.keeps_all = True
 
     def apply_settings(self, settings: QueueSettings) -> None:
         """Take on the settings of arguments and policies, effective at once (rule PO-11)."""
@@ -134,20 +136,36 @@ class StreamQueue(Queue):
     def enqueue(self, message: Message, ttl_ms: i64) -> bool:
         """Append a message to the log; times to live mean nothing here (rule TTL-09)."""
         log = self.log
-        offset = int(log.next_offset)
         self.publish_count += 1
-        log.append(message, _filter_value_of(message), self.vhost.deadlines.now_ms)
+        log.append(message, filter_value_of(message), self.vhost.deadlines.now_ms)
         self.ready_count = log.count
         self.ready_bytes = log.body_bytes
         if self._retention_timer is None:
             self._arm_retention()
 
-        waiting = self._waiting.pop(offset, None)
-        if waiting is not None:
-            self._turn.extend(waiting)
-            self.pump()
+        if log.safe_offset == log.next_offset:
+            self._let_read(log.next_offset - 1)
 
         return True
+
+    def _let_read(self, start: i64) -> None:
+        """Everything from that offset on up to what is safe has not been read by anybody."""
+        waiting = self._waiting
+        if not waiting:
+            return
+
+        safe: i64 = self.log.safe_offset
+        offsets = range(int(start), int(safe))
+        if len(waiting) < len(offsets):
+            offsets_waited_for = sorted([one for one in waiting if one < safe])
+        else:
+            offsets_waited_for = [one for one in offsets if one in waiting]
+
+        for offset in offsets_waited_for:
+            self._turn.extend(waiting.pop(offset))
+
+        if offsets_waited_for:
+            self.pump()
 
     def _drop_over_limit(self) -> None:
         """Drop what is beyond the limits, whole segments (rule ST-07)."""
@@ -158,8 +176,53 @@ class StreamQueue(Queue):
         self._disarm_retention()
         self._arm_retention()
 
+    # -- what the log is told, and tells
+
+    def journal_started(self, journal: Journal) -> None:
+        """It outlives the broker: what is appended is told to the journal."""
+        super().journal_started(journal)
+        self.log.keep_in(journal, self)
+
+    def awaits_log(self) -> bool:
+        """Readers wait until the log has what came (rule ST-09)."""
+        return True
+
+    def written(self, journal: Journal) -> bool:
+        """The log has what came: readers get it."""
+        log = self.log
+        start: i64 = log.safe_offset
+        log.written()
+        self._let_read(start)
+        if log.is_beyond_limits(self.vhost.deadlines.now_ms):
+            self._drop_over_limit()
+        elif self._retention_timer is None:
+            self._arm_retention()
+
+        return False
+
+    def places_in(self, numbers: set[int]) -> list[int]:
+        """Where entries stand that lie in those segments of the log."""
+        return self.log.places_in(numbers)
+
+    def move_cold(self, places: dict[int, int]) -> list[int]:
+        """Entries have another position now; returns the old ones that are here."""
+        return self.log.move(places)
+
+    def append_state(self, records: list[list[bytes]], unacked: list[Message]) -> None:
+        """Add what a checkpoint has to tell of the entries; of who has them it is nothing."""
+        self.log.append_state(records, self.vhost.deadlines.wall_offset_ms)
+
+    def restore(self, journal: Journal, found: Recovered) -> None:
+        """Take over the entries that recovery has found."""
+        assert isinstance(found, RecoveredStream)
+        found.hand_over(self.log)
+        self.ready_count = self.log.count
+        self.ready_bytes = self.log.body_bytes
+
+    # -- retention
+
     def _arm_retention(self) -> None:
-        """RabbitMQ looks at ages only when a segment is full; here they are memory to be freed."""
+        """RabbitMQ looks at ages only when a segment is full; here they are space to be freed."""
         due_ms: i64 = self.log.next_retention()
         if due_ms != NOTHING:
             self._retention_timer = self.vhost.deadlines.schedule(due_ms, self._drop_over_limit)
@@ -200,7 +263,7 @@ class StreamQueue(Queue):
 
             offset: i64 = log.find(consumer.position, consumer.wanted)
             if offset == NOTHING:
-                consumer.position = max(consumer.position, log.next_offset)
+                consumer.position = max(consumer.position, log.safe_offset)
             else:
                 # Before it is delivered: whatever that causes finds everything in its place.
                 consumer.position = offset + 1
@@ -210,6 +273,19 @@ class StreamQueue(Queue):
 
             if consumer.credit > 0:
                 self.admit(consumer)
+
+        if log.has_read():
+            self._forget_read()
+
+    def _forget_read(self) -> None:
+        """Let go of what was read back when nobody is behind what is in memory."""
+        hot_offset: i64 = self.log.hot_offset
+        for consumer in self.consumers:
+            assert isinstance(consumer, StreamConsumer)
+            if consumer.position < hot_offset:
+                return
+
+        self.log.forget_read()
 
     # -- settlement: all kinds of it give credit back, and nothing else (rule ST-06)
 
@@ -239,7 +315,7 @@ class StreamQueue(Queue):
         """Let a consumer have its turn, or wait for the offset that it needs."""
         assert isinstance(consumer, StreamConsumer)
         consumer.is_waiting = True
-        if consumer.position < self.log.next_offset:
+        if consumer.position < self.log.safe_offset:
             self._turn.append(consumer)
         else:
             self._waiting.setdefault(int(consumer.position), {})[consumer] = None
@@ -256,18 +332,3 @@ class StreamQueue(Queue):
                     del self._waiting[position]
 
         super().remove_consumer(consumer)
-
-
-def _filter_value_of(message: Message) -> str:
-    """What filters of consumers are compared with (rule ST-08), UNFILTERED where there is nothing.
-
-    RabbitMQ: a value that is no text ends the publisher's connection; here it is none.
-
-    """
-    content = message.content
-    # Nearly always it is not there, and this says so at once.
-    if content.find(FILTER_KEY, 0, 7 + int.from_bytes(content[3:7], "big")) < 0:
-        return UNFILTERED
-
-    value = text_value(message.properties().headers().get(FILTER_HEADER))
-    return UNFILTERED if value is None else value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.consumer import Consumer
 from broker.core.erlterm import erl_field, erl_string, erl_tuple
 from broker.core.queue.argument_rules import integer_value, is_max_age, max_age_ms, text_value
-from broker.core.queue.stream_log import UNFILTERED
+from broker.core.queue.stream_filter import UNFILTERED, StreamFilter
 from broker.errors import PreconditionFailed
 from broker.limits import STREAM_FILTER_VALUES_MAX
 from broker.wire.tables import TYPE_NAMES
@@ -35,8 +35,7 @@ class StreamRequest:
     """What the arguments of basic.consume ask of a stream.
 
     Attributes:
-        wanted: filter values, UNFILTERED among them where messages without one are wanted; None
-            asks for everything.
+        wanted: what of it; None asks for everything.
 
     """
 
@@ -111,7 +110,7 @@ class StreamRequest:
         return log.offset_at(since_wall_ms - (wall_ms - now_ms))
 
 
-def _wanted_of(resource: str, arguments: Arguments) -> frozenset[str] | None:
+def _wanted_of(resource: str, arguments: Arguments) -> StreamFilter | None:
     """Rule ST-08. RabbitMQ: a filter that is neither text nor an array is none."""
     field = arguments.get("x-stream-filter")
     if field is None or field.kind not in ("S", "A"):
@@ -137,7 +136,7 @@ def _wanted_of(resource: str, arguments: Arguments) -> frozenset[str] | None:
     if unfiltered is not None and unfiltered.value is True:
         wanted.add(UNFILTERED)
 
-    return frozenset(wanted)
+    return StreamFilter(frozenset(wanted))
 
 
 def _no_filter(resource: str, fault: str) -> PreconditionFailed:
@@ -161,4 +160,4 @@ class StreamConsumer(Consumer):
     ) -> None:
         super().__init__(queue, deliveries, tag, options)
         self.position: i64 = 0
-        self.wanted: frozenset[str] | None = None
+        self.wanted: StreamFilter | None = None

@@ -22,6 +22,7 @@ from broker.limits import (
     STREAM_HOT_ENTRIES_MAX,
     STREAM_SEGMENT_ENTRIES_MAX,
 )
+from broker.store.api import OFFSET_BITS
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from broker.core.binding import Destination
     from broker.core.journal import Journal
     from broker.core.message import Message
-    from broker.store.api import Segment
 
 __all__ = ["SEGMENT_START", "StreamLog"]
 
@@ -55,6 +55,7 @@ class StreamLog:
 
     Attributes:
         next_offset: of the message that comes next.
+        safe_offset: entries before it can be read.
         count: entries that are kept.
         body_bytes: of their bodies.
 
@@ -63,7 +64,13 @@ class StreamLog:
     __slots__ = (
         "_age_ms_max",
         "_bytes_max",
+        "_cells",
+        "_cooling",
         "_first_segment",
+        "_holder",
+        "_hot_bytes",
+        "_hot_count",
+        "_journal",
         "_segment_bytes_max",
         "_segment_ms_max",
         "_segments",
@@ -71,11 +78,12 @@ class StreamLog:
         "body_bytes",
         "count",
         "next_offset",
+        "safe_offset",
     )
 
     def __init__(self) -> None:
         # The places before the first segment are of dropped ones: swept out when there are many.
-        self._segments: list[_Segment | None] = []
+        self._segments: list[StreamSegment | None] = []
         self._first_segment: i64 = 0
         self._size_bytes: i64 = 0
         self._bytes_max: i64 = NO_LIMIT
@@ -83,13 +91,34 @@ class StreamLog:
         self._segment_bytes_max: i64 = SEGMENT_BYTES_DEFAULT
         self._segment_ms_max: i64 = NO_LIMIT
         self.next_offset: i64 = 0
+        self.safe_offset: i64 = 0
         self.count: i64 = 0
         self.body_bytes: i64 = 0
+        # With a journal only: what it is for, the first segment that has entries in memory, and
+        # what those of all segments come to.
+        self._journal: Journal | None = None
+        self._holder: Destination | None = None
+        self._cells: StreamCells | None = None
+        self._cooling: i64 = 0
+        self._hot_count: i64 = 0
+        self._hot_bytes: i64 = 0
 
     @property
     def first_offset(self) -> i64:
         """The offset of the oldest entry; with none, that of the one to come."""
         return self.next_offset - self.count
+
+    def keep_in(self, journal: Journal, holder: Destination) -> None:
+        """Have the entries outlive the broker; call it before anything is appended.
+
+        Args:
+            journal: of the virtual host.
+            holder: the stream.
+
+        """
+        self._journal = journal
+        self._holder = holder
+        self._cells = StreamCells(journal, holder)
 
     def limit(
         self, *, bytes_max: int | None, age_ms_max: int | None, segment_bytes_max: int | None
@@ -119,85 +148,218 @@ class StreamLog:
     def append(self, message: Message, filter_value: str, now_ms: i64) -> None:
         """Add a message at the end; what is beyond the limits then goes."""
         segment = self._last()
-        if segment is None or self._is_full(segment, now_ms):
-            segment = _Segment(self.next_offset)
-            self._segments.append(segment)
+        is_start = segment is None or self._is_full(segment, now_ms)
+        if segment is None or is_start:
+            segment = self._begin_segment(segment)
             self.retain(now_ms)
 
-        segment.add(_Entry(message, filter_value, now_ms))
+        entry = Entry(message, filter_value)
         size: i64 = len(message.content) + message.address.tail_size + ENTRY_OVERHEAD_BYTES
-        segment.size_bytes += size
-        segment.body_bytes += message.body_size
-        self._size_bytes += size
-        self.body_bytes += message.body_size
+        segment.add(entry, mark_of(filter_value), size, now_ms)
+        self._count(size, message.body_size)
+        journal = self._journal
+        holder = self._holder
+        if journal is None or holder is None:
+            self.safe_offset = self.next_offset
+            return
+
+        entry.pending = message
+        self._hot_count += 1
+        self._hot_bytes += entry.size_bytes
+        message.deadline_ms = now_ms | SEGMENT_START if is_start else now_ms
+        journal.add(holder, message)
+
+    def _count(self, size_bytes: i64, body_size: i64) -> None:
+        self._size_bytes += size_bytes
+        self.body_bytes += body_size
         self.next_offset += 1
         self.count += 1
 
-    def _last(self) -> _Segment | None:
+    def _last(self) -> StreamSegment | None:
         segments = self._segments
         return segments[len(segments) - 1] if segments else None
 
-    def _is_full(self, segment: _Segment, now_ms: i64) -> bool:
+    def _begin_segment(self, last: StreamSegment | None) -> StreamSegment:
+        if last is not None:
+            last.pack()
+
+        segment = StreamSegment(self.next_offset)
+        self._segments.append(segment)
+        return segment
+
+    def _is_full(self, segment: StreamSegment, now_ms: i64) -> bool:
         if segment.size_bytes >= self._segment_bytes_max:
             return True
 
-        if len(segment.entries) >= STREAM_SEGMENT_ENTRIES_MAX:
+        if segment.count >= STREAM_SEGMENT_ENTRIES_MAX or not segment.can_take(now_ms):
             return True
 
-        return now_ms - segment.entries[0].time_ms >= self._segment_ms_max
+        return now_ms - segment.first_ms >= self._segment_ms_max
+
+    def written(self) -> None:
+        """What the journal was given is safe: it can be read, and read back."""
+        self._take_places()
+        self.safe_offset = self._placed_end()
+        self._cool()
+
+    def _take_places(self) -> None:
+        """Learn the positions of what the journal has taken."""
+        place: i64 = self._first_unplaced()
+        last: i64 = len(self._segments) - 1
+        while place <= last:
+            segment = self._segment(place)
+            segment.take_places()
+            if place < last:
+                segment.pack()
+
+            if segment.placed_count < segment.count:
+                return
+
+            place += 1
+
+    def _first_unplaced(self) -> i64:
+        """The place of the first segment that has entries without a position, or of the last."""
+        place: i64 = len(self._segments) - 1
+        while place > self._first_segment:
+            if self._segment(place - 1).placed_count == self._segment(place - 1).count:
+                break
+
+            place -= 1
+
+        return max(place, 0)
+
+    def _placed_end(self) -> i64:
+        if not self.count:
+            return self.next_offset
+
+        segment = self._segment(self._first_unplaced())
+        return segment.base + segment.placed_count
+
+    def _cool(self) -> None:
+        """Leave all but the newest entries to the disk."""
+        last: i64 = len(self._segments) - 1
+        while True:
+            excess_count: i64 = self._hot_count - STREAM_HOT_ENTRIES_MAX
+            excess_bytes: i64 = self._hot_bytes - STREAM_HOT_BYTES_MAX
+            if excess_count <= 0 and excess_bytes <= 0:
+                return
+
+            segment = self._segment(self._cooling)
+            self._forget_hot(segment.cool(self.safe_offset, excess_count, excess_bytes))
+            if segment.entries or self._cooling == last:
+                return
+
+            self._cooling += 1
+
+    def _forget_hot(self, entries: list[Entry]) -> None:
+        self._hot_count -= len(entries)
+        for entry in entries:
+            self._hot_bytes -= entry.size_bytes
+
+    # -- dropping
 
     def retain(self, now_ms: i64) -> None:
         """Drop the oldest segments while they are beyond the limits (rule ST-07)."""
-        while len(self._segments) - self._first_segment > 1:
-            segment = self._segments[self._first_segment]
-            assert segment is not None
-            if not self._is_beyond(segment, now_ms):
-                break
+        journal = self._journal
+        before: i64 = self._first_segment
+        while self.is_beyond_limits(now_ms):
+            segment = self._segment(self._first_segment)
+            if journal is not None:
+                journal.forget_positions(segment.all_places())
 
-            self._segments[self._first_segment] = None
-            self._first_segment += 1
-            self._size_bytes -= segment.size_bytes
-            self.body_bytes -= segment.body_bytes
-            self.count -= len(segment.entries)
+            self._drop_first(segment)
 
+        if self._first_segment == before:
+            return
+
+        holder = self._holder
+        if journal is not None and holder is not None:
+            journal.stream_truncated(holder, int(self.first_offset))
+
+        self._sweep()
+
+    def is_beyond_limits(self, now_ms: i64) -> bool:
+        """Whether `retain` drops something now."""
+        if not self._can_drop():
+            return False
+
+        if self._size_bytes > self._bytes_max:
+            return True
+
+        return self._segment(self._first_segment).last_ms < now_ms - self._age_ms_max
+
+    def _can_drop(self) -> bool:
+        """Whether there is a segment before the last, and it is safe."""
+        first: i64 = self._first_segment
+        return len(self._segments) - first > 1 and self._segment(first).end <= self.safe_offset
+
+    def _drop_first(self, segment: StreamSegment) -> None:
+        if self._journal is not None:
+            self._forget_hot(segment.entries)
+
+        self._segments[self._first_segment] = None
+        self._first_segment += 1
+        self._cooling = max(self._cooling, self._first_segment)
+        self._size_bytes -= segment.size_bytes
+        self.body_bytes -= segment.body_bytes
+        self.count -= segment.count
+
+    def _sweep(self) -> None:
         first: i64 = self._first_segment
         if first > DROPPED_MIN and first * 2 > len(self._segments):
             del self._segments[:first]
             self._first_segment = 0
-
-    def _is_beyond(self, segment: _Segment, now_ms: i64) -> bool:
-        return self._size_bytes > self._bytes_max or segment.is_older(now_ms - self._age_ms_max)
+            self._cooling -= first
 
     def next_retention(self) -> i64:
         """When `retain` drops something next, because of its age; NOTHING where nothing waits."""
         age_ms_max: i64 = self._age_ms_max
-        if age_ms_max == NO_LIMIT or len(self._segments) - self._first_segment < 2:
+        if age_ms_max == NO_LIMIT or not self._can_drop():
             return NOTHING
 
-        segment = self._segments[self._first_segment]
-        assert segment is not None
-        return segment.entries[len(segment.entries) - 1].time_ms + age_ms_max + 1
+        return self._segment(self._first_segment).last_ms + age_ms_max + 1
 
     def clear(self) -> None:
         """Forget everything but the offset that comes next."""
+        if self._journal is not None:
+            self._let_go(self._journal)
+
         self._segments = []
         self._first_segment = 0
         self._size_bytes = 0
         self.body_bytes = 0
         self.count = 0
+        self.safe_offset = self.next_offset
+        self._cooling = 0
+        self._hot_count = 0
+        self._hot_bytes = 0
+
+    def _let_go(self, journal: Journal) -> None:
+        """Nothing of what the journal has, or was given, is of use any more."""
+        for segment in self._kept():
+            journal.forget_positions(segment.all_places())
+            for entry in segment.entries:
+                pending = entry.pending
+                if pending is not None:
+                    journal.forget([pending])
+
+        self.forget_read()
 
     # -- reading
 
-    def find(self, offset: i64, wanted: frozenset[str] | None) -> i64:
-        """The first offset from there on that is kept and wanted, or NOTHING.
+    def find(self, offset: i64, wanted: StreamFilter | None) -> i64:
+        """The first offset from there on that can be read and is wanted, or NOTHING.
 
         Args:
             offset: where to begin.
-            wanted: the filter values that will do, UNFILTERED among them; None is all of them.
+            wanted: None is everything.
+
+        Raises:
+            StoreError: an entry has to be looked at, and cannot be read.
 
         """
         start: i64 = max(offset, self.first_offset)
-        if start >= self.next_offset:
+        if start >= self.safe_offset:
             return NOTHING
 
         if wanted is None:
@@ -205,85 +367,140 @@ class StreamLog:
 
         place: i64 = self._place_of(start)
         while place < len(self._segments):
-            segment = self._segments[place]
-            assert segment is not None
-            found: i64 = segment.find(start, wanted)
-            if found != NOTHING:
+            segment = self._segment(place)
+            found: i64 = segment.find(start, self.safe_offset, wanted)
+            if found == NOTHING:
+                place += 1
+            elif self._entry(segment, found).is_wanted(wanted):
                 return found
-
-            place += 1
+            else:
+                # Another value with the same mark.
+                start = found + 1
 
         return NOTHING
 
     def message_at(self, offset: i64) -> Message:
-        """The message at an offset that `find` has found: a new object, with shared content."""
-        segment = self._segments[self._place_of(offset)]
-        assert segment is not None
-        entry = segment.entries[offset - segment.base]
-        if not entry.has_offset:
-            entry.content = _with_offset(entry.content, offset)
-            entry.has_offset = True
+        """The message at an offset that `find` has found: a new object, with shared content.
 
-        message = Message(entry.address, entry.content, entry.body_size, False, -1)
-        message.position = offset
-        return message
+        Raises:
+            StoreError: it cannot be read.
+
+        """
+        return self._entry(self._segment(self._place_of(offset)), offset).message_at(offset)
+
+    def _entry(self, segment: StreamSegment, offset: i64) -> Entry:
+        place: i64 = offset - segment.base - segment.cold_count
+        if place >= 0:
+            return segment.entries[place]
+
+        cells = self._cells
+        assert cells is not None
+        return cells.entry_at(segment, offset)
+
+    def has_read(self) -> bool:
+        """Whether something that was read back is in memory."""
+        return self._cells is not None and self._cells.size_bytes > 0
+
+    def forget_read(self) -> None:
+        """Nobody needs what was read back."""
+        if self._cells is not None:
+            self._cells.clear()
+
+    @property
+    def hot_offset(self) -> i64:
+        """The offset of the first entry in memory; with none, of the one to come."""
+        return self.next_offset - self._hot_count
 
     def offset_at(self, time_ms: int) -> i64:
         """The offset of the first entry that came at that time or later."""
-        # It may be any number, and no time that something came at is negative.
-        since: i64 = max(min(time_ms, NO_LIMIT), 0)
-        segments = self._segments
+        # It may be any number. A time before the broker's clock began is negative.
+        since: i64 = max(min(time_ms, NO_LIMIT), -NO_LIMIT)
         low: i64 = self._first_segment
-        high: i64 = len(segments)
+        high: i64 = len(self._segments)
         while low < high:
             middle: i64 = (low + high) // 2
-            segment = segments[middle]
-            assert segment is not None
-            if segment.is_older(since):
+            if self._segment(middle).last_ms < since:
                 low = middle + 1
             else:
                 high = middle
 
-        if low == len(segments):
+        if low == len(self._segments):
             return self.next_offset
 
-        found = segments[low]
-        assert found is not None
+        found = self._segment(low)
         return found.base + found.place_at(since)
+
+    def _segment(self, place: i64) -> StreamSegment:
+        segment = self._segments[place]
+        assert segment is not None
+        return segment
+
+    def _kept(self) -> list[StreamSegment]:
+        return [one for one in self._segments if one is not None]
 
     def _place_of(self, offset: i64) -> i64:
         """The place of the segment that has an offset which is kept."""
-        segments = self._segments
-        high: i64 = len(segments) - 1
-        last = segments[high]
-        assert last is not None
-        if offset >= last.base:
+        high: i64 = len(self._segments) - 1
+        if offset >= self._segment(high).base:
             return high
 
         low: i64 = self._first_segment
         while low < high:
             middle: i64 = (low + high + 1) // 2
-            segment = segments[middle]
-            assert segment is not None
-            if segment.base <= offset:
+            if self._segment(middle).base <= offset:
                 low = middle
             else:
                 high = middle - 1
 
         return low
 
+    # -- the books of the journal
+
+    def restore(self, segments: list[StreamSegment], next_offset: i64) -> None:
+        """Begin with what recovery has found."""
+        self.next_offset = next_offset
+        self.safe_offset = next_offset
+        for segment in segments:
+            self._segments.append(segment)
+            self._size_bytes += segment.size_bytes
+            self.body_bytes += segment.body_bytes
+            self.count += segment.count
+
+        last = self._last()
+        if last is not None:
+            last.unpack()
+            self._cooling = len(segments) - 1
+
+    def places_in(self, numbers: set[int]) -> list[int]:
+        """Where entries are that lie in those segments of the journal's log."""
+        found: list[int] = []
+        for segment in self._kept():
+            found += segment.places_in(numbers)
+
+        return found
+
+    def move(self, moved: dict[int, int]) -> list[int]:
+        """Entries have another place now: old ones to new ones. Returns the old ones found."""
+        numbers = {old >> OFFSET_BITS for old in moved}
+        found: list[int] = []
+        for segment in self._kept():
+            if segment.is_in(numbers):
+                found += segment.move(moved)
+
+        return found
+
+    def append_state(self, records: list[list[bytes]], wall_offset_ms: i64) -> None:
+        """Add what a checkpoint has to tell, at a time when the journal has taken everything."""
+        holder = self._holder
+        assert holder is not None
+        self._take_places()
+        assert self._placed_end() == self.next_offset
+        holder_id = int(holder.log_id)
+        first = int(self.first_offset).to_bytes(8, "little")
+        records.append([bytes((STREAM_TRUNCATED,)) + holder_id.to_bytes(4, "little") + first])
+        for segment in self._kept():
+            segment.append_state(records, holder_id, wall_offset_ms)
+
 
 def _limit_of(value: int | None) -> i64:
     return NO_LIMIT if value is None else min(value, NO_LIMIT)
-
-
-def _with_offset(content: bytes, offset: i64) -> bytes:
-    """The content with its offset in its headers (rule ST-05)."""
-    size = int.from_bytes(content[3:7], "big")
-    raw = content[19 : 7 + size]
-    if raw[0] & HAS_HEADERS:
-        raw = set_headers(raw, {OFFSET_HEADER: Field("l", int(offset))})
-    else:
-        raw = with_headers(raw, OFFSET_ENTRY + int(offset).to_bytes(8, "big"))
-
-    return content_with_properties(content, raw)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from broker.core.message import Address, Message, build_content, content_body
-from broker.core.queue.stream_log import NOTHING, UNFILTERED, StreamLog
+from broker.core.queue.stream_filter import NOTHING, UNFILTERED, StreamFilter
+from broker.core.queue.stream_log import StreamLog
 from broker.limits import STREAM_SEGMENT_ENTRIES_MAX
 from broker.wire.tables import Field
 from tests.helpers.core import plain_headers, raw_properties
@@ -36,11 +37,12 @@ def log_of(
 
 def offsets(log: StreamLog, wanted: frozenset[str] | None = None, start: int = 0) -> list[int]:
     """All that a reader gets."""
+    chosen = None if wanted is None else StreamFilter(wanted)
     found = []
-    offset = int(log.find(start, wanted))
+    offset = int(log.find(start, chosen))
     while offset != NOTHING:
         found.append(offset)
-        offset = int(log.find(offset + 1, wanted))
+        offset = int(log.find(offset + 1, chosen))
 
     return found
 
