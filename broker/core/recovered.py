@@ -119,6 +119,7 @@ class Recovered:
             position = self._origins.get(position, position)
 
         self.body_bytes -= body_size
+        self.returned.pop(position, None)
         gone = self._gone
         for level in self.levels.values():
             if level.settle(position):
@@ -178,9 +179,6 @@ class Recovered:
                 positions = array("Q", [latest.get(one, one) for one in positions])
 
             level.positions = positions
-
-        for position in [one for one in returned if one in gone]:
-            del returned[position]
 
         if latest:
             self.returned = {latest.get(one, one): about for one, about in returned.items()}
