@@ -113,6 +113,10 @@ class Replay:
             is_due = number >= first
             self._read_segment(number, sink if is_due else nobody, is_due=is_due)
 
+        # The checkpoint tells of more than is there: some went later on, when they were empty.
+        for number in [one for one in self.segments if one not in numbers]:
+            del self.segments[number]
+
     def _clear_unfinished(self) -> None:
         """Remove what a crash has left of a checkpoint that was being written."""
         for number in self._files.numbers(CHECKPOINT_SUFFIX + ".tmp"):

@@ -1,0 +1,30 @@
+"""A segment that is gone with messages in it is told of at the start, and not when they are due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.errors import StoreError
+from broker.store.disk import SystemDisk
+from tests.helpers.session import publish
+from tests.helpers.stored import StoredWorld
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PERSISTENT = b"\x10\x00\x02"
+"""Delivery mode 2."""
+
+
+def test_a_missing_segment_older_than_the_checkpoint_is_told(tmp_path: Path) -> None:
+    world = StoredWorld(SystemDisk(), str(tmp_path))
+    client = world.open(1)
+    client.send(1, "queue.declare", queue="q", durable=True)
+    client.feed(publish(1, "q", b"hare", PERSISTENT))
+    world.checkpoint()
+    world.abandon()
+    (tmp_path / "00000001.log").unlink()
+    with pytest.raises(StoreError, match=r"00000001\.log is missing, with 1 messages"):
+        StoredWorld(SystemDisk(), str(tmp_path))
