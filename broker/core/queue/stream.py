@@ -193,7 +193,7 @@ class StreamQueue(Queue):
         start: i64 = log.safe_offset
         log.written()
         self._let_read(start)
-        if log.is_beyond_limits(self.vhost.deadlines.now_ms):
+        if log.is_held_up:
             self._drop_over_limit()
         elif self._retention_timer is None:
             self._arm_retention()

@@ -39,9 +39,13 @@ class StreamCells:
         journal: reads.
         holder: the stream.
 
+    Attributes:
+        size_bytes: of everything here.
+        bytes_max: of it; the cell used last may be larger.
+
     """
 
-    __slots__ = ("_cells", "_holder", "_journal", "_newest", "size_bytes")
+    __slots__ = ("_cells", "_holder", "_journal", "_newest", "bytes_max", "size_bytes")
 
     def __init__(self, journal: Journal, holder: Destination) -> None:
         self._journal = journal
@@ -50,6 +54,7 @@ class StreamCells:
         self._cells: dict[int, _Cell] = {}
         self._newest: i64 = -1
         self.size_bytes: i64 = 0
+        self.bytes_max: i64 = STREAM_CELLS_BYTES_MAX
 
     def entry_at(self, segment: StreamSegment, offset: i64) -> Entry:
         """An entry that is not in memory otherwise.
@@ -92,7 +97,7 @@ class StreamCells:
 
     def _shrink(self) -> None:
         """Let go of the cells that were not used for longest; the one just used stays."""
-        while self.size_bytes > STREAM_CELLS_BYTES_MAX and len(self._cells) > 1:
+        while self.size_bytes > self.bytes_max and len(self._cells) > 1:
             oldest = next(iter(self._cells))
             self.size_bytes -= self._cells.pop(oldest).size_bytes
 

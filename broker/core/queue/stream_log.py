@@ -58,6 +58,9 @@ class StreamLog:
         safe_offset: entries before it can be read.
         count: entries that are kept.
         body_bytes: of their bodies.
+        is_held_up: something is beyond the limits, and has to be safe before it goes.
+        hot_entries_max: of the newest entries, how many stay in memory although they are safe.
+        hot_bytes_max: bytes of these.
 
     """
 
@@ -77,6 +80,9 @@ class StreamLog:
         "_size_bytes",
         "body_bytes",
         "count",
+        "hot_bytes_max",
+        "hot_entries_max",
+        "is_held_up",
         "next_offset",
         "safe_offset",
     )
@@ -94,6 +100,9 @@ class StreamLog:
         self.safe_offset: i64 = 0
         self.count: i64 = 0
         self.body_bytes: i64 = 0
+        self.is_held_up = False
+        self.hot_entries_max: i64 = STREAM_HOT_ENTRIES_MAX
+        self.hot_bytes_max: i64 = STREAM_HOT_BYTES_MAX
         # With a journal only: what it is for, the first segment that has entries in memory, and
         # what those of all segments come to.
         self._journal: Journal | None = None
@@ -239,8 +248,8 @@ class StreamLog:
         """Leave all but the newest entries to the disk."""
         last: i64 = len(self._segments) - 1
         while True:
-            excess_count: i64 = self._hot_count - STREAM_HOT_ENTRIES_MAX
-            excess_bytes: i64 = self._hot_bytes - STREAM_HOT_BYTES_MAX
+            excess_count: i64 = self._hot_count - self.hot_entries_max
+            excess_bytes: i64 = self._hot_bytes - self.hot_bytes_max
             if excess_count <= 0 and excess_bytes <= 0:
                 return
 
@@ -262,8 +271,13 @@ class StreamLog:
         """Drop the oldest segments while they are beyond the limits (rule ST-07)."""
         journal = self._journal
         before: i64 = self._first_segment
-        while self.is_beyond_limits(now_ms):
+        self.is_held_up = False
+        while self._is_beyond_limits(now_ms):
             segment = self._segment(self._first_segment)
+            if segment.end > self.safe_offset:
+                self.is_held_up = True
+                break
+
             if journal is not None:
                 journal.forget_positions(segment.all_places())
 
@@ -278,20 +292,15 @@ class StreamLog:
 
         self._sweep()
 
-    def is_beyond_limits(self, now_ms: i64) -> bool:
-        """Whether `retain` drops something now."""
-        if not self._can_drop():
+    def _is_beyond_limits(self, now_ms: i64) -> bool:
+        """Whether there is a segment before the last, and it is too old, or there is too much."""
+        if len(self._segments) - self._first_segment < 2:
             return False
 
         if self._size_bytes > self._bytes_max:
             return True
 
         return self._segment(self._first_segment).last_ms < now_ms - self._age_ms_max
-
-    def _can_drop(self) -> bool:
-        """Whether there is a segment before the last, and it is safe."""
-        first: i64 = self._first_segment
-        return len(self._segments) - first > 1 and self._segment(first).end <= self.safe_offset
 
     def _drop_first(self, segment: StreamSegment) -> None:
         if self._journal is not None:
@@ -314,10 +323,14 @@ class StreamLog:
     def next_retention(self) -> i64:
         """When `retain` drops something next, because of its age; NOTHING where nothing waits."""
         age_ms_max: i64 = self._age_ms_max
-        if age_ms_max == NO_LIMIT or not self._can_drop():
+        if age_ms_max == NO_LIMIT or len(self._segments) - self._first_segment < 2:
             return NOTHING
 
-        return self._segment(self._first_segment).last_ms + age_ms_max + 1
+        segment = self._segment(self._first_segment)
+        if segment.end > self.safe_offset:
+            return NOTHING
+
+        return segment.last_ms + age_ms_max + 1
 
     def clear(self) -> None:
         """Forget everything but the offset that comes next."""
