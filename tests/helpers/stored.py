@@ -10,14 +10,16 @@ from broker.core.recovery import recover_vhost
 from broker.protocol.connection import Connection
 from broker.store.committer import Committer
 from broker.store.log import GROUP, LogOptions, SegmentLog
+from tests.helpers.core import CoreWorld
 from tests.helpers.session import World
 
 if TYPE_CHECKING:
     from broker.core.journal import Journal
     from broker.core.settings import NodeSettings
     from broker.store.disk import Disk
+    from tests.helpers.clock import VirtualClock
 
-__all__ = ["SEGMENT_BYTES", "StoredWorld"]
+__all__ = ["SEGMENT_BYTES", "StoredCoreWorld", "StoredWorld"]
 
 SEGMENT_BYTES = 64 * 1024
 
@@ -32,6 +34,8 @@ class StoredWorld(World):
             `write`.
         sync: the mode of the log.
         segment_bytes: of the log's segments.
+        settings: of the node.
+        clock: another one for each world, or its own clock would go on.
 
     Attributes:
         failures: reasons for which the broker would have stopped.
@@ -47,8 +51,9 @@ class StoredWorld(World):
         sync: str = GROUP,
         segment_bytes: int = SEGMENT_BYTES,
         settings: NodeSettings | None = None,
+        clock: VirtualClock | None = None,
     ) -> None:
-        super().__init__(settings)
+        super().__init__(settings, clock=clock)
         self.is_prompt = is_prompt
         self.failures: list[str] = []
         self.committer = Committer(self._tried)
@@ -96,3 +101,7 @@ class StoredWorld(World):
     def abandon(self) -> None:
         """End like a process that is killed."""
         self.log.abandon()
+
+
+class StoredCoreWorld(StoredWorld, CoreWorld):
+    """The same without connections: clients speak to the core."""
