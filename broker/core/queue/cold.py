@@ -112,6 +112,9 @@ class Cold:
                 record |= TRANSIENT
                 self._has_transient = True
 
+            if message.redelivered and self.redelivered_count == self.count:
+                self.redelivered_count += 1
+
             self._append(record)
             tail.popleft()
 

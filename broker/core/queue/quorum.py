@@ -443,23 +443,42 @@ class QuorumQueue(Queue):
 
     def restore(self, journal: Journal, found: Recovered) -> None:
         """Take over the messages that recovery has found, those given back as such."""
-        super().restore(journal, found)
-        deadlines = self.vhost.deadlines
-        for position, (count, due_wall_ms) in found.returned.items():
+        loaded: list[Message] = []
+        for position in found.returned:
             message = journal.load(self, [position])[0]
-            returned = ReturnedMessage(message)
-            returned.return_count = count - 1
-            returned.count_return()
-            returned.position = self.next_position
-            self.next_position += 1
-            delay_ms = due_wall_ms - deadlines.wall_ms
-            if due_wall_ms and delay_ms > 0:
-                self._delays.add(returned, delay_ms)
-            else:
-                self._put_back(returned)
+            loaded.append(message)
+            # It is counted where it goes.
+            found.body_bytes -= message.body_size
 
-        if found.returned:
-            self.has_deadlines = True
+        super().restore(journal, found)
+        for message, (count, due_wall_ms) in zip(loaded, found.returned.values(), strict=True):
+            self.take_returned(message, count, due_wall_ms)
+
+    def take_returned(self, message: Message, count: int, due_wall_ms: int) -> None:
+        """Take a message that was given back in an earlier life of the queue, or of another.
+
+        Args:
+            message: as it was published.
+            count: how often it was given back.
+            due_wall_ms: when it is ready again, in milliseconds since 1970; 0 is at once.
+
+        """
+        returned = ReturnedMessage(message)
+        returned.return_count = count - 1
+        returned.count_return()
+        returned.position = self.next_position
+        self.next_position += 1
+        self.has_deadlines = True
+        journal = self.journal
+        if journal is not None and returned.record == 0:
+            journal.add(self, returned)
+            journal.returned(self, returned, due_wall_ms)
+
+        delay_ms = due_wall_ms - self.vhost.deadlines.wall_ms
+        if due_wall_ms and delay_ms > 0:
+            self._delays.add(returned, delay_ms)
+        else:
+            self._put_back(returned)
 
     # -- the single active consumer
 

@@ -43,3 +43,19 @@ def test_messages_given_back_are_in_the_checkpoint(
     world = StoredWorld(SystemDisk(), str(tmp_path))
     bodies = [world.vhost.queues["q"].take(no_ack=True) for _ in range(4)]
     assert len([one for one in bodies if one is not None]) == 4
+
+
+def test_bytes_of_a_message_given_back_are_counted_once(tmp_path: Path) -> None:
+    world = StoredWorld(SystemDisk(), str(tmp_path))
+    client = world.open(1)
+    arguments = {"x-queue-type": "quorum"}
+    client.send(1, "queue.declare", queue="q", durable=True, arguments=arguments)
+    for _ in range(2):
+        client.feed(publish(1, "q", b"ten octets", PERSISTENT))
+
+    client.send(1, "basic.get", queue="q")
+    client.send(1, "basic.reject", delivery_tag=1, requeue=True)
+    world.abandon()
+    world = StoredWorld(SystemDisk(), str(tmp_path))
+    queue = world.vhost.queues["q"]
+    assert (int(queue.ready_count), int(queue.ready_bytes)) == (2, 20)
