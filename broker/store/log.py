@@ -270,7 +270,7 @@ class SegmentLog(Log):
         if error is None:
             old = int(self.checkpoint_number)
             self.checkpoint_number = job.number
-            if old:
+            if old and old != job.number:
                 self._committer.submit(RemoveJob(self._files, [checkpoint_name(old)]))
 
             if on_done is not None:
