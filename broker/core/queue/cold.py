@@ -183,6 +183,12 @@ class Cold:
 
         return chunks
 
+    def tail_positions(self) -> array[int]:
+        """The positions of the newest messages, as a checkpoint tells of them."""
+        journal = self._journal
+        tail = [one for one in self.tail if one.record > 0 and journal.outlives(self._holder, one)]
+        return array("Q", [int(one.record) for one in tail])
+
     def durable_positions(self) -> list[array[int]]:
         """The positions that a checkpoint tells of, in chunks that nobody changes any more."""
         chunks = self.all_positions()

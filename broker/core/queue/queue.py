@@ -582,14 +582,14 @@ class Queue(Destination):
             first = [one for one in outstanding.get(level, []) if self._outlives(one)]
             first.sort(key=_position_of)
             ready = levels.get(level)
-            hot = [] if ready is None else [one for one in ready.hot() if self._outlives(one)]
+            hot = [] if ready is None else [one for one in ready.fresh() if self._outlives(one)]
             cold = None if ready is None else ready.cold
             state = LevelState(level, first + hot)
             state.redelivered_count = len(first) + sum([1 for one in hot if one.redelivered])
             state.body_bytes = size
             state.has_deadlines = self.has_deadlines
             if cold is not None:
-                state.chunks = cold.durable_positions()
+                state.chunks = [*cold.durable_positions(), cold.tail_positions()]
                 state.redelivered_count += int(cold.redelivered_count)
 
             append_index(records, self, state)

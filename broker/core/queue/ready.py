@@ -176,6 +176,10 @@ class Ready:
         cold = self._cold
         return list(self._fresh) if cold is None else [*self._fresh, *cold.tail]
 
+    def fresh(self) -> list[Message]:
+        """Those of them that are served before what lies on disk."""
+        return list(self._fresh)
+
     def level_of(self, priority: i64) -> int:
         """The level that a message of that priority belongs to."""
         return 0
