@@ -9,6 +9,7 @@ what the bindings concerned cost, never a search through the others. Only
 from __future__ import annotations
 
 import hashlib
+from array import array
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote_plus
 
@@ -23,11 +24,11 @@ if TYPE_CHECKING:
     from broker.core.recovered import Recovered
     from broker.wire.tables import Arguments
 
-__all__ = ["Binding", "BindingKey", "Destination", "binding_key"]
+__all__ = ["NO_ROWS", "Binding", "BindingKey", "Destination", "binding_key"]
 
 ARGUMENTS_HASH_BYTES: Final = 12
 
-NO_ROWS: Final[list[int]] = []
+NO_ROWS: Final[array[int]] = array("Q")
 """Shared, since it is mostly so: must not be changed."""
 
 
@@ -61,7 +62,7 @@ class Destination:
         # Whether it keeps messages that are not persistent too.
         self.keeps_all: bool = False
         # Positions and body sizes of messages that left, for the batch that gathers.
-        self.settled_rows: list[int] = NO_ROWS
+        self.settled_rows: array[int] = NO_ROWS
         self.incoming: dict[Binding, None] = {}
         """The bindings that lead here, oldest first (a set that keeps its order)."""
 

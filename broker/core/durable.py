@@ -52,7 +52,7 @@ __all__ = [
 # Kinds of records. Kind 0 belongs to the log itself.
 MESSAGE: Final = 1
 SETTLED: Final = 2
-"""Holder, then rows: position of a message that left it, body size."""
+"""Holder, then rows: position (8) of a message that left it, body size (8)."""
 
 RETURNED: Final = 3
 """Holder, then rows: position, how often given back, when it is ready again (0: it is)."""

@@ -11,9 +11,11 @@ it did and was settled; greater, its position in the log.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from broker.core.binding import NO_ROWS
 from broker.core.books import Books
 from broker.core.declarations import (
     binding_body,
@@ -288,7 +290,7 @@ class Journal(LogOwner):
             if holder.log_id > 0 and (message.is_persistent or holder.keeps_all):
                 rows = holder.settled_rows
                 if not rows:
-                    rows = []
+                    rows = array("Q")
                     holder.settled_rows = rows
                     self._settling.append(holder)
 
@@ -505,9 +507,10 @@ class Journal(LogOwner):
         self._returned.clear()
         for holder in self._settling:
             rows = holder.settled_rows
-            holder.settled_rows = []
+            holder.settled_rows = NO_ROWS
             if holder.log_id > 0:
-                pieces.append(frame_record(_settled_body(holder, rows)))
+                head = bytes((SETTLED,)) + int(holder.log_id).to_bytes(4, "little")
+                pieces.append(frame_record(head + rows.tobytes()))
 
         self._settling.clear()
 
@@ -715,12 +718,3 @@ def _record_header(size: i64, crc: i64) -> bytes:
             (crc >> 24) & 255,
         )
     )
-
-
-def _settled_body(holder: Destination, rows: list[int]) -> bytes:
-    pieces = [bytes((SETTLED,)), int(holder.log_id).to_bytes(4, "little")]
-    pieces += [
-        (rows[place] | (rows[place + 1] << 64)).to_bytes(12, "little")
-        for place in range(0, len(rows), 2)
-    ]
-    return b"".join(pieces)

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["recover_vhost"]
 
-SETTLED_ROW_BYTES: Final = 12
+SETTLED_ROW_BYTES: Final = 16
 RETURNED_ROW_BYTES: Final = 20
 
 
