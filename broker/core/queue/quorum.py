@@ -424,6 +424,10 @@ class QuorumQueue(Queue):
         """The messages that are neither ready nor unacked."""
         return [*self._delays.messages(), *self._certain.messages()]
 
+    def waiting_messages(self) -> list[tuple[Message, int]]:
+        """The messages that wait, with the time when they are ready (rule QQ-09)."""
+        return self._delays.waiting()
+
     def hot_messages(self) -> list[Message]:
         """The messages in memory that nobody has."""
         return super().hot_messages() + self.aside_messages()
