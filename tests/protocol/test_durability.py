@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from broker.core.policy import Policy
-from broker.store.disk import SystemDisk
+from tests.helpers.fake_disk import FakeDisk
 from tests.helpers.session import Session, method, publish
 from tests.helpers.stored import StoredWorld
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     World = Callable[..., StoredWorld]
 
@@ -22,11 +22,12 @@ TRANSIENT = b"\x10\x00\x01"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world() -> World:
     """Makes worlds, one after the other, with the same log."""
+    disk = FakeDisk(Random(0))
 
-    def make(**options: object) -> StoredWorld:
-        return StoredWorld(SystemDisk(), str(tmp_path / "log"), **options)  # type: ignore[arg-type]
+    def make(**options: Any) -> StoredWorld:
+        return StoredWorld(disk, "/log", **options)
 
     return make
 
