@@ -158,6 +158,51 @@ def snapshot(directory: str, source: str, no_check: bool) -> None:
         sys.exit(1)
 
 
+@store.command()
+@directory_argument
+@click.option("--vhost", help="Export this virtual host alone, without users.")
+@click.option("--definitions-only", is_flag=True, help="Leave out the messages.")
+def export(directory: str, vhost: str | None, definitions_only: bool) -> None:
+    """Write what is in DIR to standard output: definitions and messages, one JSON object a line.
+
+    No broker may be using DIR; of one that does, take a snapshot and export that.
+    """
+    from broker.upkeep.export import export_lines
+
+    lines = export_lines(directory, only_vhost=vhost, has_messages=not definitions_only)
+    for line in lines:
+        click.echo(line)
+
+
+@store.command("import")
+@directory_argument
+def import_(directory: str) -> None:
+    """Read lines of `leveret store export` from standard input into DIR, which is made if need be.
+
+    What is there already stays, what is declared otherwise ends the import. A line counts as a
+    whole or not at all. No broker may be using DIR.
+    """
+    from broker.upkeep.importing import ImportFault, import_lines
+    from broker.upkeep.offline import OpenDirectory
+
+    with OpenDirectory(directory) as opened:
+        try:
+            taken = import_lines(opened, sys.stdin.buffer)
+        except ImportFault as fault:
+            click.echo(
+                f"{opened.path}: the lines before {fault.number} are in it, the rest is not: mend"
+                f" the line, and go on with `tail -n +{fault.number}`",
+                err=True,
+            )
+            raise
+
+    for kind, count in taken.counts.items():
+        click.echo(f"{kind}: {count}")
+
+    if taken.has_default_user:
+        click.echo("there was no user: guest/guest may log in from this machine")
+
+
 def _echo_json(value: object) -> None:
     click.echo(json.dumps(_plain(value), indent=2))
 

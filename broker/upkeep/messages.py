@@ -6,6 +6,8 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from broker.core.queue.quorum import QuorumQueue, ReturnedMessage
+from broker.core.queue.stream import StreamQueue
+from broker.core.queue.stream_log import SEGMENT_START
 from broker.store.api import OFFSET_BITS
 
 if TYPE_CHECKING:
@@ -17,7 +19,14 @@ if TYPE_CHECKING:
     from broker.core.queue.ready import Ready
     from broker.core.vhost import VirtualHost
 
-__all__ = ["message_bytes", "message_count", "positions_in", "queue_messages", "return_count"]
+__all__ = [
+    "message_bytes",
+    "message_count",
+    "positions_in",
+    "queue_messages",
+    "return_count",
+    "waiting_until",
+]
 
 READ_COUNT: Final = 512
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
@@ -40,11 +49,16 @@ def _aside(queue: Queue) -> list[Message]:
 
 
 def queue_messages(queue: Queue) -> Iterator[Message]:
-    """All messages of a queue in the order in which they would be served.
+    """All messages of a queue, as they were published, in the order in which they would be served.
 
     Of a queue with priorities the highest level comes first; what was given back comes before all.
+    Those of a stream have the time when they came in the place of a deadline.
 
     """
+    if isinstance(queue, StreamQueue):
+        yield from _stream_messages(queue)
+        return
+
     is_quorum = isinstance(queue, QuorumQueue)
     if is_quorum:
         yield from queue.ready.front()
@@ -55,6 +69,14 @@ def queue_messages(queue: Queue) -> Iterator[Message]:
 
     if is_quorum:
         yield from _aside(queue)
+
+
+def _stream_messages(queue: Queue) -> Iterator[Message]:
+    journal = queue.journal
+    assert journal is not None
+    for message in _read_all(journal, queue, queue.places_in(set(journal.log.segments))):
+        message.deadline_ms &= SEGMENT_START - 1
+        yield message
 
 
 def _level_messages(queue: Queue, level: Ready) -> Iterator[Message]:
@@ -91,13 +113,24 @@ def return_count(message: Message) -> int:
     return int(message.return_count) if isinstance(message, ReturnedMessage) else 0
 
 
+def waiting_until(queue: Queue) -> dict[int, int]:
+    """When messages that wait are ready, in milliseconds since 1970, by what `id` says of them."""
+    if not isinstance(queue, QuorumQueue):
+        return {}
+
+    offset_ms = int(queue.vhost.deadlines.wall_offset_ms)
+    return {id(message): due_ms + offset_ms for message, due_ms in queue.waiting_messages()}
+
+
 def positions_in(vhost: VirtualHost) -> dict[int, array[int]]:
     """Where all messages lie: the number of each segment, and offsets there."""
+    journal = vhost.journal
+    assert journal is not None
+    numbers = set(journal.log.segments)
     found: dict[int, array[int]] = {}
     for queue in vhost.queues.values():
-        for chunk in queue.cold_chunks():
-            for position in chunk:
-                _add(found, position)
+        for position in queue.places_in(numbers):
+            _add(found, position)
 
         _add_hot(found, queue.hot_messages())
 

@@ -1,12 +1,13 @@
-"""A node without sockets and without time, for what lies in a data directory. Layer: rim.
+"""A node without sockets, for what lies in a data directory. Layer: rim.
 
-Its clock stands still at zero: nothing expires while a tool looks, and deadlines are milliseconds
-since 1970 as the log has them. The broker that starts there afterwards does what is due.
+Its clock stands still at the moment of its making, so what is over by then is over, as at a start,
+and nothing more. Its milliseconds are those since 1970, as the log has them.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from broker.auth.users import UserStore
@@ -35,17 +36,18 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenDirectory", "Tell", "fail", "look_into", "new_node", "settle", "unheard"]
 
-NO_TIME_S = 0.0
-
 
 class StoppedClock(Clock):
-    """It is always the first moment of 1970."""
+    """It is always the moment of its making."""
+
+    def __init__(self) -> None:
+        self._now_s = time.time()
 
     def monotonic(self) -> float:
-        return NO_TIME_S
+        return self._now_s
 
     def wall(self) -> float:
-        return NO_TIME_S
+        return self._now_s
 
 
 def unheard(level: str, event: str, fields: dict[str, object]) -> None:

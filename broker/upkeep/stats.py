@@ -1,7 +1,7 @@
 """What takes space in a data directory, and whose it is. Layer: rim.
 
-As of the last batch that is whole, and without a change: see check. What has expired since the last
-start is counted still, and so is what a broker has handed out and had no answer to.
+As of the last batch that is whole, and without a change: see check. What has expired is not there,
+what a broker has handed out and had no answer to is.
 """
 
 from __future__ import annotations

@@ -154,6 +154,16 @@ class StreamLog:
 
     # -- writing
 
+    def begin_at(self, offset: i64) -> None:
+        """Give the first message an offset; call it while nothing has ever been here."""
+        assert self.next_offset == 0
+        self.next_offset = offset
+        self.safe_offset = offset
+        journal = self._journal
+        holder = self._holder
+        if journal is not None and holder is not None:
+            journal.stream_truncated(holder, int(offset))
+
     def append(self, message: Message, filter_value: str, now_ms: i64) -> None:
         """Add a message at the end; what is beyond the limits then goes."""
         segment = self._last()
