@@ -8,6 +8,7 @@ acknowledges pins itself and not the megabytes around it.
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, Final
 
 from broker.core.declarations import binding_body, policy_body
@@ -197,7 +198,10 @@ class Books:
         for deliveries in self._vhost.deliveries:
             for message in deliveries.outstanding():
                 consumer = message.consumer
-                if consumer is not None and message.record > 0:
+                if consumer is None or message.record <= 0:
+                    continue
+
+                if self._journal.outlives(consumer.queue, message):
                     found.setdefault(consumer.queue, []).append(message)
 
         for messages in found.values():
@@ -205,9 +209,14 @@ class Books:
 
         return found
 
-    def unacked_positions(self, queue: Queue) -> list[int]:
-        """Where the messages of a queue stand that consumers have."""
-        return [int(message.record) for message in self._unacked().get(queue, [])]
+    def unacked_rows(self, queue: Queue) -> array[int]:
+        """Positions and body sizes of the messages of a queue that consumers have."""
+        rows = array("Q")
+        for message in self._unacked().get(queue, []):
+            rows.append(int(message.record))
+            rows.append(int(message.body_size))
+
+        return rows
 
     # -- moving messages forward
 

@@ -58,7 +58,7 @@ RETURNED: Final = 3
 """Holder, then rows: position, how often given back, when it is ready again (0: it is)."""
 
 PURGED: Final = 4
-"""Holder, then the positions of those that stay: they are unacked."""
+"""Holder, then rows of those that stay, for they are unacked: position, body size."""
 
 MOVED: Final = 5
 INDEX: Final = 6

@@ -256,10 +256,18 @@ class Journal(LogOwner):
         body = int(holder.log_id).to_bytes(4, "little") + first_offset.to_bytes(8, "little")
         self._append(bytes((STREAM_TRUNCATED,)) + body)
 
-    def purged(self, holder: Destination, kept: list[int]) -> None:
-        """A queue has dropped all but the messages with these positions."""
-        rows = b"".join([position.to_bytes(8, "little") for position in kept])
-        self._append(bytes((PURGED,)) + int(holder.log_id).to_bytes(4, "little") + rows)
+    def purged(self, holder: Destination, kept: array[int]) -> None:
+        """A queue has dropped all but some.
+
+        Args:
+            holder: the queue.
+            kept: position and body size of each that stays.
+
+        """
+        # Those that have left since the last batch are dropped like all the others.
+        holder.settled_rows = NO_ROWS
+        head = bytes((PURGED,)) + int(holder.log_id).to_bytes(4, "little")
+        self._append(head + kept.tobytes())
 
     # -- messages
 
@@ -508,7 +516,7 @@ class Journal(LogOwner):
         for holder in self._settling:
             rows = holder.settled_rows
             holder.settled_rows = NO_ROWS
-            if holder.log_id > 0:
+            if rows and holder.log_id > 0:
                 head = bytes((SETTLED,)) + int(holder.log_id).to_bytes(4, "little")
                 pieces.append(frame_record(head + rows.tobytes()))
 

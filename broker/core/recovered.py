@@ -142,8 +142,8 @@ class Recovered:
         self._origins[new] = origin
         self._latest[origin] = new
 
-    def purge(self, kept: set[int]) -> None:
-        """Only these are left."""
+    def purge(self, kept: dict[int, int]) -> None:
+        """Only these are left: positions and body sizes."""
         known = {self._origins.get(position, position) for position in kept}
         for level in self.levels.values():
             left = [one for one in level.positions[int(level.head) :] if one in known]
@@ -151,7 +151,9 @@ class Recovered:
             level.head = 0
             level.redelivered_count = 0
 
-        self.body_bytes = 0
+        self.body_bytes = sum(kept.values())
+        for position in [one for one in self.returned if one not in known]:
+            del self.returned[position]
 
     def finish(self) -> None:
         """All has been read: leave what is there, and where it is now."""

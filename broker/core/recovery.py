@@ -140,10 +140,10 @@ class _Recovery(RecordSink):
             due = int(u64_at(buffer, place + 12))
             found.give_back(int(u64_at(buffer, place)), int(u32_at(buffer, place + 8)), due)
         elif kind == PURGED:
-            kept: set[int] = set()
+            kept: dict[int, int] = {}
             while place < end:
-                kept.add(int(u64_at(buffer, place)))
-                place += 8
+                kept[int(u64_at(buffer, place))] = int(u64_at(buffer, place + 8))
+                place += SETTLED_ROW_BYTES
 
             found.purge(kept)
         elif kind == INDEX:

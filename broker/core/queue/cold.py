@@ -54,6 +54,7 @@ class Cold:
         tail: the newest messages, in order.
         count: messages, but for those of the tail.
         redelivered_count: how many of the first were delivered before.
+        transient_bytes: of the bodies of those that do not outlive the broker.
 
     """
 
@@ -68,6 +69,7 @@ class Cold:
         "count",
         "redelivered_count",
         "tail",
+        "transient_bytes",
     )
 
     def __init__(self, journal: Journal, holder: Destination, next_position: i64) -> None:
@@ -82,6 +84,7 @@ class Cold:
         self.tail: deque[Message] = deque()
         self.count: i64 = 0
         self.redelivered_count: i64 = 0
+        self.transient_bytes: i64 = 0
 
     def restore(self, positions: array[int], redelivered_count: i64) -> None:
         """Take over what recovery has found, in serving order."""
@@ -111,6 +114,7 @@ class Cold:
             if not journal.outlives(self._holder, message):
                 record |= TRANSIENT
                 self._has_transient = True
+                self.transient_bytes += message.body_size
 
             if message.redelivered and self.redelivered_count == self.count:
                 self.redelivered_count += 1
@@ -159,6 +163,9 @@ class Cold:
         messages = self._journal.load(self._holder, wanted)
         taken: i64 = len(messages)
         for message in messages:
+            if not self._journal.outlives(self._holder, message):
+                self.transient_bytes -= message.body_size
+
             message.position = self._next_position
             self._next_position += 1
             if self.redelivered_count > 0:

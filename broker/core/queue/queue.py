@@ -504,7 +504,7 @@ class Queue(Destination):
             journal.forget_positions(chunk)
 
         if self.log_id > 0 and not self.is_deleted:
-            journal.purged(self, journal.books.unacked_positions(self))
+            journal.purged(self, journal.books.unacked_rows(self))
 
     def _forget_all(self, messages: list[Message]) -> None:
         journal = self.journal
@@ -570,7 +570,7 @@ class Queue(Destination):
     def append_state(self, records: list[list[bytes]], unacked: list[Message]) -> None:
         """Add what a checkpoint has to tell of the messages here."""
         outstanding: dict[int, list[Message]] = {}
-        size = int(self.ready_bytes)
+        size = int(self.ready_bytes - self._transient_bytes())
         for message in [*unacked, *self.ready.front()]:
             outstanding.setdefault(self.level_of(message.priority), []).append(message)
 
@@ -594,6 +594,22 @@ class Queue(Destination):
 
             append_index(records, self, state)
             size = 0
+
+    def _transient_bytes(self) -> i64:
+        """How much of what is ready does not outlive the broker."""
+        size: i64 = 0
+        if self.keeps_all:
+            return size
+
+        for message in self.hot_messages():
+            if not message.is_persistent:
+                size += message.body_size
+
+        for _, level in self.ready.levels():
+            if level.cold is not None:
+                size += level.cold.transient_bytes
+
+        return size
 
     def _outlives(self, message: Message) -> bool:
         return message.record > 0 and (message.is_persistent or self.keeps_all)
