@@ -62,6 +62,7 @@ class Confirms:
         "is_gathering",
         "last_held",
         "last_number",
+        "refused_count",
     )
 
     def __init__(self, confirm_set: ConfirmSet, output: Output, channel: bytes) -> None:
@@ -80,6 +81,7 @@ class Confirms:
         self.is_closed = False
         self.is_gathering = False
         self.last_held: i64 = 0
+        self.refused_count: i64 = 0
 
     def accept(self) -> None:
         """Count the next publish, to be acked at the end of the cycle."""
@@ -92,6 +94,7 @@ class Confirms:
         number: i64 = self.last_number + 1
         self.last_number = number
         self._refused.append(int(number))
+        self.refused_count += 1
         self._wait()
 
     def hold(self) -> i64:
@@ -135,6 +138,12 @@ class Confirms:
         run: i64 = self._run_end - self._run_start
         held = sum([last - first + 1 for first, last in self._held])
         return int(run) + len(self._ready) + len(self._refused) + held
+
+    @property
+    def confirmed(self) -> int:
+        """How many publishes were acked."""
+        open_count = self.unconfirmed - len(self._refused)
+        return int(self.last_number - self.refused_count) - open_count
 
     def _mark_ready(self, number: i64) -> None:
         if number == self._run_end:

@@ -46,18 +46,24 @@ class Deliveries:
     """
 
     __slots__ = (
+        "ack_count",
         "actor",
         "channel",
         "channel_high",
         "channel_id",
         "channel_low",
         "consumer_unacked",
+        "get_count",
+        "get_empty_count",
+        "get_no_ack_count",
         "getter",
         "limited",
         "next_tag",
         "on_cancel",
         "output",
         "prefetch_limit",
+        "redeliver_count",
+        "refused_count",
         "transaction",
         "unacked",
     )
@@ -80,6 +86,28 @@ class Deliveries:
         self.limited: dict[Consumer, None] = {}
         self.getter: Consumer | None = None
         self.transaction: Transaction | None = None
+        # Deliveries that were acknowledged; those that were given back or rejected.
+        self.ack_count: i64 = 0
+        self.refused_count: i64 = 0
+        self.redeliver_count: i64 = 0
+        self.get_count: i64 = 0
+        self.get_no_ack_count: i64 = 0
+        self.get_empty_count: i64 = 0
+
+    @property
+    def deliver_count(self) -> int:
+        """Deliveries to consumers that acknowledge: those outstanding, and those that ended."""
+        outstanding = self.unacked.count
+        if self.transaction is not None:
+            outstanding += len(self.transaction.settled_messages())
+
+        return int(outstanding + self.ack_count + self.refused_count - self.get_count)
+
+    @property
+    def deliver_no_ack_count(self) -> int:
+        """Deliveries to consumers that do not acknowledge: all others."""
+        total = int(self.next_tag - 1 - self.get_count - self.get_no_ack_count)
+        return total - self.deliver_count
 
     def outstanding(self) -> list[Message]:
         """The messages that were delivered and are not settled for good."""
@@ -140,6 +168,7 @@ class Deliveries:
 
     def settle(self, messages: list[Message]) -> None:
         """Acknowledge deliveries taken from ``unacked``; the credit serves the next ones."""
+        self.ack_count += len(messages)
         if len(messages) == 1:
             queue = self._settle_one(messages[0])
             if queue.ready_count:
@@ -188,6 +217,7 @@ class Deliveries:
             is_failure: whether basic.reject or the end of the channel is the reason (rule QQ-09).
 
         """
+        self.refused_count += len(messages)
         by_queue: dict[Queue, list[Message]] = {}
         for message in messages:
             consumer = message.consumer
@@ -203,6 +233,7 @@ class Deliveries:
 
     def reject(self, messages: list[Message]) -> None:
         """Discard deliveries that were taken from ``unacked``, by way of the queue's DLX (A-06)."""
+        self.refused_count += len(messages)
         queues: list[Queue] = []
         for message in messages:
             consumer = message.consumer
@@ -395,7 +426,12 @@ class Consumer:
         pieces = output.pieces
         pieces.append(self._prefix)
         pieces.append(OCTETS[tag & 255])
-        pieces.append(address.tail_redelivered if message.redelivered else address.tail)
+        if message.redelivered:
+            deliveries.redeliver_count += 1
+            pieces.append(address.tail_redelivered)
+        else:
+            pieces.append(address.tail)
+
         pieces.append(content)
         output.size_bytes += self._prefix_size + tail_size + size
         if not output.is_dirty:

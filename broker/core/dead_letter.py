@@ -211,6 +211,7 @@ class DeadLetters:
     def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
         """Send a message that has left its queue on to the queue's DLX, if it has one (DL-03)."""
         settings = queue.settings
+        self._vhost.tally.count_death(queue.type, reason)
         if settings.dead_letter_exchange is None:
             return
 
@@ -233,6 +234,9 @@ class DeadLetters:
                 is_taken = self._publish(burial)
                 retained = burial.retained
                 if retained is not None:
+                    if is_taken:
+                        self._vhost.tally.count_death(burial.queue.type, "confirmed")
+
                     retained.on_answer(retained, is_taken)
         finally:
             self._is_running = False

@@ -95,6 +95,8 @@ class Journal(LogOwner):
         is_dirty: something gathers for the next batch.
         written_until: messages with a smaller position can be read back.
         additions: messages that were ever given to `add`; tells whether a publish left any.
+        read_count: messages that were ever read back.
+        written_count: messages that were ever handed over to be written.
         is_stalled: there is no space on the disk, and what gathers cannot be written.
 
     """
@@ -128,6 +130,8 @@ class Journal(LogOwner):
         "is_stalled",
         "log",
         "pending_bytes",
+        "read_count",
+        "written_count",
         "written_until",
     )
 
@@ -140,6 +144,8 @@ class Journal(LogOwner):
         self.declarations_pending = False
         self._declarations_held = False
         self.additions: i64 = 0
+        self.read_count: i64 = 0
+        self.written_count: i64 = 0
         self.pending_bytes: i64 = 0
         self.written_until: i64 = 0
         self._commit_end: i64 = 0
@@ -486,6 +492,7 @@ class Journal(LogOwner):
             offset += RECORD_HEADER_BYTES + size
             segment.live += live
             segment.total += live
+            self.written_count += 1
             holder = holders[place]
             if holder is not last:
                 last = holder
@@ -606,6 +613,7 @@ class Journal(LogOwner):
             messages.append(self._message_at(holder, buffer, start, position))
             place += 1
 
+        self.read_count += count
         return messages
 
     def _read_large(self, position: i64, buffer: bytes) -> bytes:

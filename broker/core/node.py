@@ -19,6 +19,7 @@ from broker.core.events import EVENT_EXCHANGE, Events
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange.registry import create_exchange
 from broker.core.output import OutputSet
+from broker.core.tally import Churn, VHostTally
 from broker.core.tracing import Tracer
 from broker.core.user_commands import forget_rights_in, tell
 from broker.core.vhost import Log, VirtualHost
@@ -98,6 +99,7 @@ class Node:
         "_wall_offset_s",
         "alarms",
         "channel_counts",
+        "churn",
         "clock",
         "confirms",
         "connection_counts",
@@ -113,6 +115,8 @@ class Node:
         "outputs",
         "random_bytes",
         "settings",
+        "started_s",
+        "tally",
         "users",
         "vhosts",
     )
@@ -145,6 +149,10 @@ class Node:
         self.connection_counts: dict[str, int] = {}
         self.channel_counts: dict[str, int] = {}
         self.alarms: dict[str, None] = {}
+        # Counts of what is gone: connections, and virtual hosts with all they had.
+        self.churn = Churn()
+        self.tally = VHostTally()
+        self.started_s = now_s
         # Those with something for their logs, and those whose disk does not keep up.
         self.dirty_journals: list[Journal] = []
         self._behind: dict[Journal, None] = {}
@@ -274,6 +282,16 @@ class Node:
         if self.logs is not None:
             self.logs.drop_log(vhost)
 
+        for exchange in vhost.exchanges.values():
+            vhost.tally.publish_in += exchange.publish_in
+            vhost.tally.publish_out += exchange.publish_out
+
+        journal = vhost.journal
+        if journal is not None:
+            vhost.tally.disk_reads += journal.read_count
+            vhost.tally.disk_writes += journal.written_count
+
+        self.tally.absorb(vhost.tally)
         tell(self, "vhost.deleted", by, name=name)
         if name == EVENTS_VHOST:
             self._end_events()

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.core.consumer import Deliveries
     from broker.core.exchange.base import Exchange
     from broker.core.queue.queue import Queue
+    from broker.core.tally import PublishTally
     from broker.core.vhost import VirtualHost
     from broker.wire.properties import Properties
 
@@ -95,6 +96,7 @@ class Publisher:
         "_deliveries",
         "_vhost",
         "confirms",
+        "drop_count",
         "publish_count",
         "reply_name",
         "return_count",
@@ -113,6 +115,7 @@ class Publisher:
         self.reply_name: str | None = None
         self.publish_count: i64 = 0
         self.return_count: i64 = 0
+        self.drop_count: i64 = 0
 
     def resolve(self, route: Route, body_size: i64) -> None:
         """Check a route and find its queues, for the generation of now.
@@ -307,6 +310,8 @@ class Publisher:
         if publication.is_returned:
             self.return_count += 1
             self._deliveries.send_content(encode_return(message.address.wire), message.content)
+        elif not publication.queues and not publication.keepers:
+            self.drop_count += 1
 
         journal = self._vhost.journal
         additions: i64 = 0 if journal is None else journal.additions
@@ -333,6 +338,20 @@ class Publisher:
                 confirms.accept()
 
         return is_accepted
+
+    def count_sizes(self, size: i64, count: i64) -> None:
+        """Have been told the size of some of the messages published."""
+        self._vhost.tally.sizes.add(size, count)
+
+    def tell(self, tally: PublishTally) -> None:
+        """Add what was counted here."""
+        tally.published += self.publish_count
+        tally.returned += self.return_count
+        tally.dropped += self.drop_count
+        confirms = self.confirms
+        if confirms is not None:
+            tally.to_confirm += confirms.last_number
+            tally.confirmed += confirms.confirmed
 
     def commit(self, publications: list[Publication]) -> bool:
         """Let the publishes of a transaction happen; False when a queue refused one (TX-05).

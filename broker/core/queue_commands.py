@@ -94,6 +94,7 @@ def declare_queue(vhost: VirtualHost, actor: Actor, request: QueueRequest) -> Qu
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
 
     actor.check("configure", "queue", name)
+    vhost.tally.queues_declared += 1
     existing = vhost.queues.get(name)
     if existing is not None:
         _check_same(vhost, actor, existing, request)

@@ -25,6 +25,7 @@ from broker.core.policy import (
 from broker.core.queue.queue import Queue
 from broker.core.reply_to import ReplyQueue, ReplySink, looks_generated
 from broker.core.routing import NO_KEEPERS, RouteResult, route
+from broker.core.tally import VHostTally
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -92,6 +93,7 @@ class VirtualHost:
         "queues",
         "queues_max",
         "reply_queues",
+        "tally",
         "topic_hash_words_max",
         "tracer",
     )
@@ -134,6 +136,8 @@ class VirtualHost:
         self.on_space_changed: Callable[[], None] | None = None
         # The channels that are open here.
         self.deliveries: dict[Deliveries, None] = {}
+        # Counts of what is gone.
+        self.tally = VHostTally()
         self.exchanges[""] = DefaultExchange(self.queues, self.find_reply_target)
         for exchange_name, exchange_type, internal in STANDARD_EXCHANGES:
             settings = ExchangeSettings(exchange_name, exchange_type, True, False, internal, {})
@@ -198,6 +202,8 @@ class VirtualHost:
     def forget_exchange(self, exchange: Exchange) -> None:
         """The exchange is no longer known; its bindings are the caller's business."""
         del self.exchanges[exchange.name]
+        self.tally.publish_in += exchange.publish_in
+        self.tally.publish_out += exchange.publish_out
         exchange.detach()
         if self.journal is not None and exchange.log_id > 0:
             self.journal.exchange_deleted(exchange)
@@ -241,6 +247,7 @@ class VirtualHost:
 
         self.apply_queue_policy(queue)
         self.generation += 1
+        self.tally.queues_created += 1
         self.log("debug", "queue.declared", {"vhost": self.name, "queue": queue.name})
         if self.events is not None:
             self.events.queue_created(queue)
@@ -256,6 +263,8 @@ class VirtualHost:
             self._exclusive_queues[owner].pop(queue, None)
 
         self.generation += 1
+        self.tally.queues_deleted += 1
+        queue.tell(self.tally.queues_of(queue.type))
         orphans = queue.discard()
         if self.journal is not None and queue.log_id > 0:
             self.journal.queue_deleted(queue)
@@ -286,6 +295,7 @@ class VirtualHost:
         """The requester is gone, and what waits for it too (rule DR-07)."""
         if self.reply_queues.pop(queue.name, None) is not None:
             self.generation += 1
+            queue.tell(self.tally.queues_of(queue.type))
             queue.discard()
 
     def find_reply_target(self, name: str) -> Queue | None:

@@ -358,7 +358,11 @@ class Channel:
         if self.confirms is not None:
             self.confirms.is_closed = True
 
-        self.vhost.deliveries.pop(self.deliveries, None)
+        if self.deliveries in self.vhost.deliveries:
+            del self.vhost.deliveries[self.deliveries]
+            self.runs.count_sizes()
+            self.publisher.tell(self.vhost.tally.publishes)
+
         self.is_ready = False
         if self._assembly is not None:
             self._assembly.abandon()

@@ -38,6 +38,7 @@ def handle_unopened(connection: Connection, channel_id: int, index: int, payload
     assert actor is not None
     assert user is not None
     connection.node.count_channel(user.name, 1)
+    connection.node.churn.channels_opened += 1
     channel = Channel(connection, channel_id, vhost, actor)
     connection.channels[channel_id] = channel
     channel.send(codec.CHANNEL_OPEN_OK)

@@ -398,6 +398,7 @@ class Connection(ConnectionHandle):
         self.actor = Actor(vhost.name, user, self, self.name)
         vhost.connection_count += 1
         self.node.count_connection(user.name, 1)
+        self.node.churn.connections_opened += 1
         self._cancel_timer()
         self._handshake = None
         self.set_state(RUNNING)
@@ -447,6 +448,7 @@ class Connection(ConnectionHandle):
         """The channel is closed on both sides: its number may be used again (rule CH-08)."""
         if self.channels.pop(channel.channel_id, None) is not None and self.user is not None:
             self.node.count_channel(self.user.name, -1)
+            self.node.churn.channels_closed += 1
             self.tell("channel.closed", channel.channel_id)
 
     # -- errors out
@@ -579,11 +581,16 @@ class Connection(ConnectionHandle):
         self.ages.stop()
         channel_table.terminate_all(self)
         self._channel = None
+        churn = self.node.churn
+        churn.received_bytes += self.received_bytes
+        # What is still to be written, the answer to a close at most, is not counted any more.
+        churn.sent_bytes += self.output.total_bytes
         vhost = self.vhost
         if vhost is not None and self.user is not None:
             vhost.delete_exclusive_queues(self)
             vhost.connection_count -= 1
             self.node.count_connection(self.user.name, -1)
+            churn.connections_closed += 1
             self.log(level, "connection.closed", fields or {"reason": reason})
             self.tell("connection.closed")
 

@@ -130,6 +130,7 @@ class Handshake:
             raise self._refused(method.mechanism, answer.user, answer.reason)
 
         connection.set_user(self._authenticate(method.mechanism, answer))
+        connection.node.churn.logins += 1
         self._tell_of_login("user.authentication.success", answer.user, method.mechanism)
         settings = connection.node.settings
         connection.set_state(TUNING)
@@ -153,6 +154,7 @@ class Handshake:
     ) -> LoginRefused | PeerDropped:
         """Rules C-30 and C-31: an answer for clients that understand it, else silence."""
         connection = self._connection
+        connection.node.churn.logins_refused += 1
         connection.log(
             "warning",
             "login.refused",

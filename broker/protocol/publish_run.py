@@ -63,6 +63,7 @@ class PublishRun:
         "_body_size",
         "_body_start",
         "_content_start",
+        "_counted",
         "_header_start",
         "_known_properties",
         "_known_routes",
@@ -89,6 +90,8 @@ class PublishRun:
         self._size: i64 = 0
         self._content_start: i64 = 0
         self._body_size: i64 = 0
+        # Publishes whose sizes were told; what came since had the size of the last one.
+        self._counted: i64 = 0
         self._route: Route | None = None
         self._properties: Properties | None = None
 
@@ -185,6 +188,7 @@ class PublishRun:
                 return NOT_PLAIN
 
         decoder.position = stop
+        self.count_sizes()
         if self._method_frame == b"":
             self._route = self.route_of(buffer[start + 7 : header - 1])
             self._method_frame = buffer[start:header]
@@ -195,6 +199,7 @@ class PublishRun:
         if ((raw[0] << 8) | raw[1]) & UNIQUE_FLAGS:
             # It will not come again: nothing but the method is worth remembering.
             self._prefix = b""
+            self._body_size = body_size
             self._publisher.publish(route, parse_properties(raw), buffer[header:stop], body_size)
             return stop
 
@@ -284,10 +289,24 @@ class PublishRun:
 
         return properties
 
+    def count_sizes(self) -> None:
+        """Tell the sizes of the publishes that came since this was done last: all had the same.
+
+        So sizes cost nothing while a publish is like the one before it.
+
+        """
+        count: i64 = self._publisher.publish_count - self._counted
+        if count:
+            self._counted += count
+            self._publisher.count_sizes(self._body_size, count)
+
     def publish_assembled(self, assembly: ContentAssembly) -> None:
         """Publish a message that came frame by frame; its method was decoded and is sound."""
         route = self.route_of(assembly.method_payload)
         properties = parse_properties(assembly.properties)
+        self.count_sizes()
+        self._prefix = b""
+        self._body_size = assembly.body_size
         self._publisher.publish(route, properties, assembly.content, assembly.body_size)
 
 

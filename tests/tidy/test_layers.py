@@ -1,4 +1,4 @@
-"""Imports run one way: cli -> app -> net -> protocol -> core -> auth, metrics -> wire -> base."""
+"""Imports run one way: cli -> app -> net -> metrics -> protocol -> core -> auth -> wire -> base."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tests.tidy.source import Source, package_sources
 BASE: Final = {"broker", "errors", "limits", "clock"}
 WIRE: Final = BASE | {"wire"}
 SETTINGS: Final = {"config.schema", "config.problems"}
-BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "metrics", "store.api", "store.records"}
-BELOW_RIM: Final = BELOW_CORE | {"core", "protocol"}
+BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "store.api", "store.records"}
+BELOW_RIM: Final = BELOW_CORE | {"core", "protocol", "metrics"}
 STATE: Final = {"node_state", "keeper", "vhost_logs", "watches", "upkeep"}
 RIM: Final = {"net", "management", "store", "config", "logs", "topology", "build"} | STATE
 COMPOSITION: Final = BELOW_RIM | RIM
@@ -29,10 +29,10 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "config.problems": BASE,
     "config.schema": WIRE | {"config.problems"},
     "auth": WIRE | SETTINGS,
-    "metrics": WIRE | SETTINGS,
+    "metrics": BELOW_CORE | {"core", "protocol"},
     "store.records": BASE,
     "store.api": WIRE | SETTINGS | {"store.records"},
-    "store": WIRE | SETTINGS | {"metrics", "store.api", "store.records"},
+    "store": WIRE | SETTINGS | {"store.api", "store.records"},
     "core": BELOW_CORE,
     "protocol": BELOW_CORE | {"core"},
     "net": BELOW_RIM,

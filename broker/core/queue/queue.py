@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.core.journal import Journal
     from broker.core.queue.arguments import QueueSettings
     from broker.core.recovered import Recovered
+    from broker.core.tally import QueueTally
     from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
 
@@ -81,6 +82,7 @@ class Queue(Destination):
         "deliver_no_ack_count",
         "exclusive_owner",
         "get_count",
+        "get_empty_count",
         "get_no_ack_count",
         "has_deadlines",
         "is_deleted",
@@ -135,6 +137,7 @@ class Queue(Destination):
         self.deliver_no_ack_count: i64 = 0
         self.get_count: i64 = 0
         self.get_no_ack_count: i64 = 0
+        self.get_empty_count: i64 = 0
         self.ack_count: i64 = 0
         self.redeliver_count: i64 = 0
         self.apply_settings(settings)
@@ -365,6 +368,17 @@ class Queue(Destination):
 
         bytes_max = settings.length_bytes_max
         return bytes_max is not None and self.ready_bytes > bytes_max
+
+    def tell(self, tally: QueueTally) -> None:
+        """Add what was counted here."""
+        tally.publish_count += self.publish_count
+        tally.deliver_count += self.deliver_count
+        tally.deliver_no_ack_count += self.deliver_no_ack_count
+        tally.get_count += self.get_count
+        tally.get_no_ack_count += self.get_no_ack_count
+        tally.get_empty_count += self.get_empty_count
+        tally.ack_count += self.ack_count
+        tally.redeliver_count += self.redeliver_count
 
     def _bury(self, message: Message, reason: str) -> None:
         """A message that was ready, or unacked, has died: it goes to the DLX if there is one."""

@@ -109,18 +109,26 @@ def get(channel: Channel, method: BasicGet) -> None:
     queue = _readable_queue(channel, method.queue)
     queue.check_get()
     message = queue.take(method.no_ack)
+    deliveries = channel.deliveries
     if message is None:
+        queue.get_empty_count += 1
+        deliveries.get_empty_count += 1
         channel.send(codec.BASIC_GET_EMPTY)
         return
 
-    deliveries = channel.deliveries
+    if message.redelivered:
+        deliveries.redeliver_count += 1
+
     tracer = channel.vhost.tracer
     if tracer is not None:
         tracer.delivered(message, queue.name, deliveries)
 
     tag = deliveries.next_tag
     deliveries.next_tag = tag + 1
-    if not method.no_ack:
+    if method.no_ack:
+        deliveries.get_no_ack_count += 1
+    else:
+        deliveries.get_count += 1
         message.delivery_tag = tag
         message.consumer = deliveries.getter_for(queue)
         deliveries.unacked.add(message)
