@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.core.exchange.base import Exchange
+from broker.core.queue.queue import Queue
 from broker.core.tally import VHostTally
+from broker.core.vhost import VirtualHost
 from broker.metrics.history import History, Sample
 from broker.metrics.totals import (
     CHANNEL_KEYS,
@@ -28,23 +31,17 @@ from broker.metrics.totals import (
     tally_totals,
     vhost_depths,
 )
+from broker.protocol.channel import Channel
+from broker.protocol.connection import Connection
 
 if TYPE_CHECKING:
-    from broker.core.exchange.base import Exchange
     from broker.core.node import Node
-    from broker.core.queue.queue import Queue
-    from broker.core.vhost import VirtualHost
     from broker.metrics.totals import Totals
-    from broker.protocol.channel import Channel
-    from broker.protocol.connection import Connection
 
-__all__ = ["SAMPLE_INTERVAL_S", "Sampler", "Stats"]
+__all__ = ["SAMPLE_INTERVAL_S", "Sampler"]
 
 SAMPLE_INTERVAL_S: Final = 5.0
 """RabbitMQ's collect_statistics_interval."""
-
-Stats = dict[str, object]
-"""``{"publish": 3, "publish_details": {"rate": 0.2}, ...}``"""
 
 _QUEUE_ALL: Final = (*QUEUE_KEYS, *DEPTH_KEYS)
 _VHOST_ALL: Final = (*VHOST_KEYS, *DEPTH_KEYS, *CONNECTION_KEYS)
@@ -139,81 +136,60 @@ class Sampler:
             *churn_totals(node, total),
         )
 
-    def _rates(self, of: object, width: int) -> list[float]:
+    # -- what others ask for
+
+    def rate(self, subject: object, counter: str) -> float:
+        """How fast a counter of something moved in the last interval, per second.
+
+        Args:
+            subject: a queue, an exchange, a channel, a connection, a virtual host; or None, which
+                is the node.
+            counter: one of the keys that `counters` has for it.
+
+        """
+        of = self._node if subject is None else subject
         latest = self._latest.get(of)
         before = self._before.get(of)
         if latest is None or before is None or self._span_s <= 0:
-            return [0.0] * width
+            return 0.0
 
-        span_s = self._span_s
-        return [
-            round((after - earlier) / span_s, 3)
-            for after, earlier in zip(latest, before, strict=True)
-        ]
+        place = _keys_of(of).index(counter)
+        return round((latest[place] - before[place]) / self._span_s, 3)
 
-    # -- what the management asks for
+    def counters(self, subject: object) -> dict[str, int]:
+        """All counts and depths of something by RabbitMQ's names.
 
-    def queue_stats(self, queue: Queue) -> Stats:
-        """message_stats of a queue; empty until something has happened."""
-        return self._stats(queue, queue_totals(queue), _QUEUE_ALL, 0, len(QUEUE_KEYS))
+        Those of a virtual host or the node (None) are as of the last sample, others of now.
 
-    def queue_depths(self, queue: Queue) -> Stats:
-        """messages, messages_ready, messages_unacknowledged and their rates."""
-        totals = queue_totals(queue)
-        return self._stats(queue, totals, _QUEUE_ALL, len(QUEUE_KEYS), None)
+        """
+        of = self._node if subject is None else subject
+        keys = _keys_of(of)
+        if isinstance(of, Queue):
+            totals = queue_totals(of)
+        elif isinstance(of, Exchange):
+            totals = exchange_totals(of)
+        elif isinstance(of, Channel):
+            totals = channel_totals(of)
+        elif isinstance(of, Connection):
+            totals = connection_totals(of)
+        else:
+            totals = self._latest.get(of, (0,) * len(keys))
 
-    def exchange_stats(self, exchange: Exchange) -> Stats:
-        """message_stats of an exchange; empty until something has happened."""
-        return self._stats(exchange, exchange_totals(exchange), EXCHANGE_KEYS, 0, None)
+        return dict(zip(keys, totals, strict=True))
 
-    def channel_stats(self, channel: Channel) -> Stats:
-        """message_stats of a channel; empty until something has happened."""
-        return self._stats(channel, channel_totals(channel), CHANNEL_KEYS, 0, None)
-
-    def connection_stats(self, connection: Connection) -> Stats:
-        """recv_oct, send_oct and their rates."""
-        totals = connection_totals(connection)
-        return self._all(connection, totals, CONNECTION_KEYS, 0, None)
-
-    def vhost_stats(self, vhost: VirtualHost) -> Stats:
-        """message_stats of a virtual host, as of the last sample; empty until then."""
-        return self._sampled(vhost, _VHOST_ALL, VHOST_KEYS)
-
-    def vhost_depths(self, vhost: VirtualHost) -> Stats:
-        """messages, messages_ready, messages_unacknowledged of all its queues, now."""
-        return self._depths(vhost, vhost_depths(vhost))
-
-    def vhost_octets(self, vhost: VirtualHost) -> Stats:
-        """recv_oct and send_oct of its connections, as of the last sample."""
-        return self._sampled(vhost, _VHOST_ALL, CONNECTION_KEYS)
-
-    def node_stats(self) -> Stats:
-        """message_stats of all virtual hosts, those that are gone too, as of the last sample."""
-        return self._sampled(self._node, _NODE_ALL, VHOST_KEYS)
-
-    def node_depths(self) -> Stats:
-        """queue_totals: what is in all queues, now."""
-        depths = [vhost_depths(vhost) for vhost in self._node.vhosts.values()]
-        totals = tuple(sum(column) for column in zip((0, 0, 0), *depths, strict=True))
-        return self._depths(self._node, totals)
-
-    def churn_rates(self) -> Stats:
-        """connection_created and the like, as of the last sample."""
-        return self._sampled(self._node, _NODE_ALL, CHURN_KEYS, keeps_zeros=True)
-
-    def node_samples(self, age_s: float, every_s: float) -> dict[str, list[Sample]]:
-        """The history of the node by key: samples of one number each, newest first."""
-        return self._samples(self._node, _NODE_ALL, age_s, every_s)
-
-    def vhost_samples(
-        self, vhost: VirtualHost, age_s: float, every_s: float
+    def samples(
+        self, subject: VirtualHost | None, age_s: float, every_s: float
     ) -> dict[str, list[Sample]]:
-        """The history of a virtual host by key: samples of one number each, newest first."""
-        return self._samples(vhost, _VHOST_ALL, age_s, every_s)
+        """The history of a virtual host or the node by key, newest first.
 
-    def _samples(
-        self, of: object, keys: tuple[str, ...], age_s: float, every_s: float
-    ) -> dict[str, list[Sample]]:
+        Args:
+            subject: None is the node.
+            age_s: how far back.
+            every_s: length of a step.
+
+        """
+        of = self._node if subject is None else subject
+        keys = _keys_of(of)
         history = self._histories.get(of)
         if history is None:
             return {key: [] for key in keys}
@@ -224,47 +200,18 @@ class Sampler:
             for place, key in enumerate(keys)
         }
 
-    def _depths(self, of: object, totals: Totals) -> Stats:
-        # Virtual hosts and the node have their depths in the same place.
-        start = len(VHOST_KEYS)
-        rates = self._rates(of, len(_NODE_ALL))[start : start + len(DEPTH_KEYS)]
-        return _rendered(DEPTH_KEYS, totals, rates)
 
-    def _sampled(
-        self,
-        of: object,
-        keys: tuple[str, ...],
-        wanted: tuple[str, ...],
-        *,
-        keeps_zeros: bool = False,
-    ) -> Stats:
-        totals = self._latest.get(of, (0,) * len(keys))
-        start = keys.index(wanted[0])
-        stop = start + len(wanted)
-        if keeps_zeros:
-            return self._all(of, totals, keys, start, stop)
+def _keys_of(of: object) -> tuple[str, ...]:
+    if isinstance(of, Queue):
+        return _QUEUE_ALL
 
-        return self._stats(of, totals, keys, start, stop)
+    if isinstance(of, Exchange):
+        return EXCHANGE_KEYS
 
-    def _stats(
-        self, of: object, totals: Totals, keys: tuple[str, ...], start: int, stop: int | None
-    ) -> Stats:
-        if not any(totals[start:stop]):
-            return {}
+    if isinstance(of, Channel):
+        return CHANNEL_KEYS
 
-        return self._all(of, totals, keys, start, stop)
+    if isinstance(of, Connection):
+        return CONNECTION_KEYS
 
-    def _all(
-        self, of: object, totals: Totals, keys: tuple[str, ...], start: int, stop: int | None
-    ) -> Stats:
-        rates = self._rates(of, len(keys))
-        return _rendered(keys[start:stop], totals[start:stop], rates[start:stop])
-
-
-def _rendered(keys: tuple[str, ...], totals: Totals, rates: list[float]) -> Stats:
-    stats: Stats = {}
-    for key, total, rate in zip(keys, totals, rates, strict=True):
-        stats[key] = total
-        stats[f"{key}_details"] = {"rate": rate}
-
-    return stats
+    return _VHOST_ALL if isinstance(of, VirtualHost) else _NODE_ALL
