@@ -4,10 +4,15 @@ The model has the entries, and for each consumer its place, its filter and how m
 may still get. After every step each consumer whose client reads must have got exactly what follows
 from that. Segments of one message make what is kept predictable: the newest that fit into the
 limit, and the one that came last.
+
+The second machine does the same with a log, and the broker stops and starts in between: consumers
+are gone then, and everything else is as it was (section DU).
 """
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import settings
@@ -22,8 +27,11 @@ from hypothesis.stateful import (
 
 from broker.core.message import Address, build_content
 from broker.core.queue.stream import StreamQueue
+from broker.store.disk import SystemDisk
 from broker.wire.tables import Arguments, Field
+from tests.helpers.clock import VirtualClock
 from tests.helpers.core import CoreWorld, arguments_of, plain_headers, raw_properties
+from tests.helpers.stored import StoredCoreWorld
 
 if TYPE_CHECKING:
     from broker.core.queue.queue import Queue
@@ -46,6 +54,7 @@ class Entry(NamedTuple):
     value: str
     size: int
     time_ms: int
+    body: bytes
 
 
 class Reader:
@@ -56,7 +65,7 @@ class Reader:
         self.position = position
         self.wanted = wanted
         self.credit = credit
-        self.got: list[int] = []
+        self.got: list[Entry] = []
 
 
 class StreamMachine(RuleBasedStateMachine):
@@ -64,7 +73,7 @@ class StreamMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = CoreWorld()
+        self.world = self.first_world()
         self.clients = [self.world.client() for _ in range(CLIENTS)]
         self.is_paused = [False] * CLIENTS
         self.entries: list[Entry] = []
@@ -75,6 +84,13 @@ class StreamMachine(RuleBasedStateMachine):
         self.limit: int | None = None
         self.policy_limit: int | None = None
         self.queue: Queue
+
+    def first_world(self) -> CoreWorld:
+        return CoreWorld()
+
+    def publish_safely(self, value: str, data: bytes, properties: dict[str, Any]) -> None:
+        """Publish, until it can be read."""
+        self.clients[0].publish(value, data, **properties)
 
     @initialize(limit=LIMITS, is_policy=st.booleans())
     def declare(self, limit: int | None, is_policy: bool) -> None:
@@ -118,7 +134,7 @@ class StreamMachine(RuleBasedStateMachine):
                 reader.position = entry.offset + 1
                 if reader.wanted is None or entry.value in reader.wanted:
                     reader.credit -= 1
-                    reader.got.append(entry.offset)
+                    reader.got.append(entry)
 
     def _start(self, place: str | int, ago_ms: int) -> tuple[Field, int]:
         """The argument for a place, and the offset that it means now."""
@@ -155,13 +171,14 @@ class StreamMachine(RuleBasedStateMachine):
         if value is not None:
             properties["headers"] = {"x-stream-filter-value": value}
 
-        content = build_content(raw_properties(**properties), bytes(size))
-        whole = len(content) + int(Address("", "s").tail_size) + ENTRY_BYTES
         now_ms = int(self.world.node.deadlines.now_ms)
         for _ in range(times):
-            self.clients[0].publish("s", bytes(size), **properties)
+            body = str(self.next_offset).encode().ljust(size)
+            content = build_content(raw_properties(**properties), body)
+            whole = len(content) + int(Address("", "s").tail_size) + ENTRY_BYTES
+            self.publish_safely("s", body, properties)
             self._drop(room_for_next=True)
-            self.entries.append(Entry(self.next_offset, value or "", whole, now_ms))
+            self.entries.append(Entry(self.next_offset, value or "", whole, now_ms, body))
             self.next_offset += 1
             self._serve()
 
@@ -267,7 +284,9 @@ class StreamMachine(RuleBasedStateMachine):
                 self.unacked[place][delivery_tag] = tag
                 expected = self.readers[tag].got
                 assert expected, f"{tag} got more than it should have"
-                assert plain_headers(heard.properties)["x-stream-offset"] == expected.pop(0)
+                entry = expected.pop(0)
+                assert plain_headers(heard.properties)["x-stream-offset"] == entry.offset
+                assert heard.body == entry.body
 
         assert not any(reader.got for reader in self.readers.values()), "something did not come"
 
@@ -288,5 +307,103 @@ class StreamMachine(RuleBasedStateMachine):
                 assert consumer.credit > 0
 
 
+class StoredStreamMachine(StreamMachine):
+    """Of the stream's entries only the newest few stay in memory."""
+
+    def __init__(self) -> None:
+        self.directory = tempfile.mkdtemp()
+        self.stored: StoredCoreWorld
+        super().__init__()
+
+    def teardown(self) -> None:
+        self.stored.abandon()
+        shutil.rmtree(self.directory)
+
+    def first_world(self) -> CoreWorld:
+        self.stored = self.next_world(VirtualClock())
+        return self.stored
+
+    def next_world(self, clock: VirtualClock) -> StoredCoreWorld:
+        return StoredCoreWorld(SystemDisk(), self.directory, segment_bytes=2_048, clock=clock)
+
+    @initialize(limit=LIMITS, is_policy=st.booleans())
+    def declare(self, limit: int | None, is_policy: bool) -> None:
+        self.clients[0].declare("other", durable=True)
+        super().declare(limit, is_policy)
+        self.keep_little()
+
+    def keep_little(self) -> None:
+        queue = self.queue
+        assert isinstance(queue, StreamQueue)
+        queue.log.hot_entries_max = 2
+        cells = queue.log._cells
+        assert cells is not None
+        cells.bytes_max = 600
+
+    def publish_safely(self, value: str, data: bytes, properties: dict[str, Any]) -> None:
+        super().publish_safely(value, data, properties)
+        self.stored.write()
+
+    @rule(
+        is_clean=st.booleans(),
+        start_s=st.sampled_from([0.5, 1_000.0, 10_000_000.0]),
+        down_s=st.integers(0, 10),
+    )
+    def restart(self, is_clean: bool, start_s: float, down_s: int) -> None:
+        """Consumers are gone; the clock begins anew, somewhere."""
+        old = self.stored
+        before_ms = int(old.node.deadlines.wall_offset_ms)
+        elapsed_s = old.clock.wall() - VirtualClock.WALL_START_S + down_s
+        old.write()
+        if is_clean:
+            old.stop()
+        else:
+            old.abandon()
+
+        self.stored = self.next_world(VirtualClock(start_s, elapsed_s))
+        self.world = self.stored
+        self.clients = [self.world.client() for _ in range(CLIENTS)]
+        self.is_paused = [False] * CLIENTS
+        self.readers.clear()
+        self.unacked = [{} for _ in range(CLIENTS)]
+        self.queue = self.world.queue("s")
+        self.keep_little()
+        shift_ms = before_ms - int(self.world.node.deadlines.wall_offset_ms)
+        self.entries = [one._replace(time_ms=one.time_ms + shift_ms) for one in self.entries]
+        self._drop(room_for_next=False)
+        self.stored.write()
+
+    @rule()
+    def checkpoint(self) -> None:
+        self.stored.checkpoint()
+
+    @rule(value=VALUES, times=st.integers(1, 3))
+    def compact(self, value: str | None, times: int) -> None:
+        """What comes between the entries goes, so that these are moved together."""
+        for _ in range(times):
+            self.publish(value, 0, 1)
+            for _ in range(2):
+                self.clients[0].publish("other", bytes(1_000), delivery_mode=2)
+                self.stored.write()
+
+        self.world.queue("other").purge()
+        self.stored.write()
+        self.stored.checkpoint()
+        self.stored.wait(0.5)
+        self.stored.write()
+
+    @invariant()
+    def check_log(self) -> None:
+        """Segments of the log know how much of them is of use, and nothing has failed."""
+        live = 0 if not self.consumer_count and not self.entries else len(self.entries)
+        assert sum(int(one.live) for one in self.stored.log.segments.values()) == live
+        assert self.stored.failures == []
+
+
 TestStreams = StreamMachine.TestCase
 TestStreams.settings = settings(stateful_step_count=30, report_multiple_bugs=False)
+
+TestStoredStreams = StoredStreamMachine.TestCase
+TestStoredStreams.settings = settings(
+    stateful_step_count=40, report_multiple_bugs=False, max_examples=100, deadline=None
+)
