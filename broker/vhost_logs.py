@@ -83,6 +83,10 @@ class VHostLogs(LogKeeper):
         log = self._logs.pop(vhost.name, None)
         if log is not None:
             self._committer.finish()
+            if vhost.journal is not None:
+                vhost.journal.abandon()
+                vhost.journal = None
+
             log.abandon()
 
     def watch(self, pump: Pump, on_failure: Callable[[str], None]) -> None:

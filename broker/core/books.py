@@ -49,6 +49,10 @@ COSTS: Final = 4
 SPARSE: Final = 4
 """A segment is sparse when less than one in so many of its messages, or bytes, is left."""
 
+CHECKPOINT_MS: Final = 1_000
+CHECKPOINT_IDLE_BYTES: Final = 1_048_576
+"""Of segments with nothing of use in them, that are worth a checkpoint by themselves."""
+
 FEW: Final = 64
 """So few messages may be little of a segment whatever their share in number is."""
 
@@ -82,7 +86,9 @@ class Books:
     """
 
     __slots__ = (
+        "_checkpoint_ms",
         "_cost_bytes",
+        "_idle_bytes",
         "_journal",
         "_log",
         "_moves",
@@ -96,15 +102,17 @@ class Books:
         self._journal = journal
         self._log = log
         self._cost_bytes: i64 = 0
+        self._checkpoint_ms: i64 = 0
+        self._idle_bytes: i64 = 0
         self._moves: list[_Move] = []
         self._moving: list[_Move] = []
         self.is_checkpoint_due = False
 
-    def look_after(self) -> None:
-        """See whether something can go, or has to be done for that."""
+    def look_after(self) -> bool:
+        """See whether something can go, or has to be done for that; whether to look again."""
         log = self._log
         if log.is_checkpointing or self._journal.is_stalled:
-            return
+            return True
 
         dead = [
             int(segment.number)
@@ -123,6 +131,9 @@ class Books:
             except StoreError as error:
                 self._journal.log_failed(str(error))
 
+        is_waiting = self._idle_bytes >= CHECKPOINT_IDLE_BYTES
+        return bool(dead or is_waiting or self._moves or self._moving)
+
     def _remove(self, numbers: list[int]) -> None:
         segments = self._log.segments
         self._log.remove_segments([number for number in numbers if number in segments])
@@ -138,11 +149,16 @@ class Books:
         for segment in log.segments.values():
             if segment.number >= log.checkpoint_number:
                 grown += segment.size
-                if segment.live == 0 and segment.number < newest:
+                if segment.live == 0 and (segment.number < newest or segment.total > 0):
                     idle += segment.size
 
-        due: i64 = max(CHECKPOINT_BYTES, COSTS * self._cost_bytes)
-        return grown >= due or idle >= max(CHECKPOINT_BYTES // COSTS, COSTS * self._cost_bytes)
+        self._idle_bytes = idle
+        if grown >= max(CHECKPOINT_BYTES, COSTS * self._cost_bytes):
+            return True
+
+        # For the space alone once a second will do.
+        is_time = self._vhost.deadlines.now_ms - self._checkpoint_ms >= CHECKPOINT_MS
+        return is_time and idle >= max(CHECKPOINT_IDLE_BYTES, COSTS * self._cost_bytes)
 
     # -- checkpoints
 
@@ -159,6 +175,7 @@ class Books:
                 cost += len(piece)
 
         self._cost_bytes = cost
+        self._checkpoint_ms = self._vhost.deadlines.now_ms
         self._log.write_checkpoint(records, None)
 
     def state(self) -> list[list[bytes]]:

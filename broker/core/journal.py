@@ -111,6 +111,8 @@ class Journal(LogOwner):
         "_held_confirms",
         "_held_outputs",
         "_holders",
+        "_is_closed",
+        "_is_looked_after",
         "_messages",
         "_next_id",
         "_on_failure",
@@ -141,6 +143,8 @@ class Journal(LogOwner):
         self._on_failure = on_failure
         self.is_dirty = False
         self.is_stalled = False
+        self._is_closed = False
+        self._is_looked_after = False
         self.declarations_pending = False
         self._declarations_held = False
         self.additions: i64 = 0
@@ -183,15 +187,24 @@ class Journal(LogOwner):
         # Nothing is being written: everything that has a position can be read.
         self._append(bytes((OPENED,)))
         self.flush()
-        self._vhost.deadlines.schedule(self._vhost.deadlines.now_ms + STORE_SYNC_MS, self._tick)
 
     def _tick(self) -> None:
         """Now and then: sync what is not synced batch by batch, and see to the space."""
-        deadlines = self._vhost.deadlines
-        deadlines.schedule(deadlines.now_ms + STORE_SYNC_MS, self._tick)
+        self._is_looked_after = False
+        if self._is_closed:
+            return
+
         self.log.sync_soon()
-        self.books.look_after()
+        has_more = self.books.look_after()
         self.flush()
+        if has_more or self.is_dirty or self.log.is_writing or self.log.is_checkpointing:
+            self._look_after_soon()
+
+    def _look_after_soon(self) -> None:
+        if not self._is_looked_after:
+            self._is_looked_after = True
+            deadlines = self._vhost.deadlines
+            deadlines.schedule(deadlines.now_ms + STORE_SYNC_MS, self._tick)
 
     # -- declarations
 
@@ -200,6 +213,7 @@ class Journal(LogOwner):
         if not self.is_dirty:
             self.is_dirty = True
             self._vhost.dirty_journals.append(self)
+            self._look_after_soon()
 
     def _append(self, body: bytes) -> None:
         """Have a declaration, or the like, written."""
@@ -390,7 +404,7 @@ class Journal(LogOwner):
 
     def flush(self) -> None:
         """The turn ends: hand over what has gathered, unless the last batch is on its way."""
-        if self.log.is_writing:
+        if self.log.is_writing or self._is_closed:
             return
 
         if self.is_dirty:
@@ -665,6 +679,15 @@ class Journal(LogOwner):
         self._on_failure(reason)
 
     # -- the end
+
+    def abandon(self) -> None:
+        """The virtual host is gone: nothing is written any more, and nobody waits."""
+        self._is_closed = True
+        for output in [*self._outputs, *self._held_outputs]:
+            output.open_gate()
+
+        self._outputs = []
+        self._held_outputs = []
 
     def close_cleanly(self) -> None:
         """Everything is settled or given back: say so, as the last record."""

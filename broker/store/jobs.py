@@ -48,8 +48,7 @@ class BatchJob(Job):
         pieces: of the batch, to be joined.
         trailer: of the batch.
         allocate_bytes: for a segment that is to be made; 0 where it is there.
-        previous: the segment that was written to before that one; 0 where there was none.
-        previous_bytes: how much of that is in use.
+        previous_bytes: how much is in use of the segment before that one; 0 where it is gone.
         is_synced: whether to sync it.
 
     """
@@ -65,7 +64,6 @@ class BatchJob(Job):
         self.pieces: list[bytes] = []
         self.trailer = b""
         self.allocate_bytes = 0
-        self.previous = 0
         self.previous_bytes = 0
         self.is_synced = True
 
@@ -73,7 +71,8 @@ class BatchJob(Job):
         if self.allocate_bytes:
             self._create()
 
-        file = self._files.segment(self.number)
+        file = self._files.writing
+        assert file is not None
         data = b"".join([self.header, *self.pieces])
         file.write_at(data, self.offset)
         if self.is_synced:
@@ -84,8 +83,9 @@ class BatchJob(Job):
 
     def _create(self) -> None:
         """Make the segment. Once more, after it failed half-way, does no harm."""
-        if self.previous:
-            self._end_previous(self._files.segment(self.previous))
+        previous = self._files.writing
+        if previous is not None:
+            self._end_previous(previous)
 
         path = self._files.path(segment_name(self.number))
         file = self._files.disk.create(path)
@@ -103,11 +103,11 @@ class BatchJob(Job):
             file.close()
             raise
 
-        self._files.add(self.number, file)
+        self._files.write_to(file)
         self.allocate_bytes = 0
 
     def _end_previous(self, file: File) -> None:
-        if file.size() > self.previous_bytes:
+        if 0 < self.previous_bytes < file.size():
             # Space that was claimed and not used goes back.
             file.truncate(self.previous_bytes)
 
@@ -120,18 +120,16 @@ class BatchJob(Job):
 
 
 class SyncJob(Job):
-    """Syncs a segment, some time after it was written."""
+    """Syncs the segment that is written to, some time after that."""
 
-    def __init__(
-        self, files: LogFiles, number: int, on_finished: Callable[[OSError | None], None]
-    ) -> None:
+    def __init__(self, files: LogFiles, on_finished: Callable[[OSError | None], None]) -> None:
         super().__init__()
         self._files = files
-        self._number = number
         self._on_finished = on_finished
 
     def run(self, *, is_last: bool) -> None:
-        self._files.segment(self._number).sync()
+        if self._files.writing is not None:
+            self._files.writing.sync()
 
     def finished(self) -> None:
         self._on_finished(self.error)

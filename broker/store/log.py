@@ -168,7 +168,6 @@ class SegmentLog(Log):
         if job.offset == SEGMENT_HEADER_BYTES:
             job.allocate_bytes = max(self._segment_bytes, stop)
             if self._previous in self.segments:
-                job.previous = self._previous
                 job.previous_bytes = int(self.segments[self._previous].size)
 
             self._previous = self._number
@@ -209,7 +208,7 @@ class SegmentLog(Log):
     def sync_soon(self) -> None:
         if self._sync == INTERVAL and self._unsynced:
             self._unsynced = False
-            self._committer.submit(SyncJob(self._files, self._number, self._synced))
+            self._committer.submit(SyncJob(self._files, self._synced))
 
     def _synced(self, error: OSError | None) -> None:
         owner = self._owner

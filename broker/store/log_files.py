@@ -50,16 +50,20 @@ class LogFiles:
         disk: where.
         directory: its path; it is made when it is not there.
 
+    Attributes:
+        writing: the segment that is written to; it belongs to the thread that writes, and all
+            else to the broker's own.
+
     """
 
-    __slots__ = ("_files", "_writing", "directory", "disk")
+    __slots__ = ("_files", "directory", "disk", "writing")
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self.disk = disk
         self.directory = directory
-        # Least recently used first.
+        self.writing: File | None = None
+        # Open for reading, least recently used first.
         self._files: dict[int, File] = {}
-        self._writing = 0
 
     def path(self, name: str) -> str:
         """The path of a file of that name."""
@@ -135,30 +139,23 @@ class LogFiles:
 
     # -- segments that are open
 
-    def add(self, number: int, file: File) -> None:
-        """Keep a segment that was just made, and is written to from now on."""
-        self._files[number] = file
-        self._writing = number
+    def write_to(self, file: File) -> None:
+        """Go on with a segment that was just made. Runs in the thread that writes."""
+        before = self.writing
+        self.writing = file
+        if before is not None:
+            before.close()
 
     def segment(self, number: int) -> File:
-        """An open segment; may raise OSError."""
+        """A segment, open for reading; may raise OSError."""
         file = self._files.pop(number, None)
         if file is None:
             file = self.disk.open(self.path(segment_name(number)))
-            self._close_oldest()
+            if len(self._files) >= OPEN_FILES_MAX:
+                self._files.pop(next(iter(self._files))).close()
 
         self._files[number] = file
         return file
-
-    def _close_oldest(self) -> None:
-        if len(self._files) < OPEN_FILES_MAX:
-            return
-
-        for number in self._files:
-            # The thread that writes has that one, and has only just gone on to it.
-            if number < self._writing - 1:
-                self._files.pop(number).close()
-                return
 
     def forget(self, number: int) -> None:
         """Close a segment that is about to be removed."""
@@ -172,3 +169,6 @@ class LogFiles:
             file.close()
 
         self._files.clear()
+        if self.writing is not None:
+            self.writing.close()
+            self.writing = None
