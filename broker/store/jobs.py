@@ -97,8 +97,8 @@ class BatchJob(Job):
                     raise
 
             file.write_at(segment_header(SEGMENT_MAGIC, self.number, self.salt), 0)
-            if self.is_synced:
-                self._files.disk.sync_directory(self._files.directory)
+            # However seldom there is a sync, no segment may be missing before one that is there.
+            self._files.disk.sync_directory(self._files.directory)
         except OSError:
             file.close()
             raise
@@ -114,6 +114,11 @@ class BatchJob(Job):
         if not self.is_synced:
             # Only the last segment may be torn by a crash, however seldom there is a sync.
             file.sync()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it was tried, and did not fail."""
+        return self.is_tried and self.error is None
 
     def finished(self) -> None:
         self._on_finished(self)
@@ -146,6 +151,9 @@ class CheckpointJob(Job):
         submit: takes the job again for the next slice.
         on_finished: told when it is in force, or why not.
 
+    Attributes:
+        after: the batch whose state it is, if there was any.
+
     """
 
     def __init__(
@@ -163,6 +171,7 @@ class CheckpointJob(Job):
         self._files = files
         self._salt = salt
         self._records = records
+        self.after: BatchJob | None = None
         self._batch_count = 0
         self._submit = submit
         self._on_finished = on_finished
@@ -173,6 +182,7 @@ class CheckpointJob(Job):
         self._is_done = False
 
     def run(self, *, is_last: bool) -> None:
+        self._check_batch()
         file = self._file
         if file is None:
             file = self._files.disk.create(self._path + ".tmp")
@@ -188,9 +198,26 @@ class CheckpointJob(Job):
             file.sync()
             file.close()
             self._file = None
+            self._sync_batch()
             self._files.disk.rename(self._path + ".tmp", self._path)
             self._files.disk.sync_directory(self._files.directory)
             self._is_done = True
+
+    def _check_batch(self) -> None:
+        """It tells where messages stand that are in the log: so they have to be there."""
+        after = self.after
+        if after is not None and not after.is_done:
+            error = after.error
+            code = errno.ENOSPC if error is None else error.errno
+            raise OSError(code, "the batch before it is not written")
+
+    def _sync_batch(self) -> None:
+        """What it tells of must not be lost when it is not."""
+        after = self.after
+        if after is not None and not after.is_synced:
+            self._files.segment(after.number).sync()
+            # The segment may be gone by the next time.
+            after.is_synced = True
 
     def _write_batch(self, file: File) -> None:
         framed: list[bytes] = []

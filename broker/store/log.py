@@ -81,6 +81,7 @@ class SegmentLog(Log):
         "_committer",
         "_files",
         "_is_checkpointing",
+        "_last_job",
         "_number",
         "_offset",
         "_on_checkpoint",
@@ -123,6 +124,7 @@ class SegmentLog(Log):
         self._salt = b""
         self._offset = 0
         self._unsynced = False
+        self._last_job: BatchJob | None = None
         self._stalled: BatchJob | None = None
         self._is_checkpointing = False
         self._on_checkpoint: Callable[[], None] | None = None
@@ -177,6 +179,7 @@ class SegmentLog(Log):
         self.segments[self._number].size = stop
         self._unsynced = not job.is_synced
         self.is_writing = True
+        self._last_job = job
         self._committer.submit(job)
 
     def _batch_tried(self, job: BatchJob) -> None:
@@ -259,6 +262,7 @@ class SegmentLog(Log):
             submit=self._committer.submit,
             on_finished=self._checkpoint_tried,
         )
+        job.after = self._last_job
         self._committer.submit(job)
 
     def _checkpoint_tried(self, job: CheckpointJob) -> None:

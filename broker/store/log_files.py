@@ -106,7 +106,9 @@ class LogFiles:
             raise StoreError(f"cannot read {path}: {describe(error)}") from None
 
     def cut(self, name: str, size: int) -> None:
-        """Cut a file behind its last whole batch, for good.
+        """Cut a file behind its last whole batch, and have the disk keep what is before that.
+
+        It may have been written by a broker that was killed before it could sync it.
 
         Raises:
             StoreError: it cannot be done.
@@ -118,11 +120,24 @@ class LogFiles:
             try:
                 if file.size() > size:
                     file.truncate(size)
-                    file.sync()
+
+                file.sync()
             finally:
                 file.close()
         except OSError as error:
             raise StoreError(f"cannot cut {path} to {size} bytes: {describe(error)}") from None
+
+    def sync_names(self) -> None:
+        """Have the disk keep which files there are.
+
+        Raises:
+            StoreError: it cannot be done.
+
+        """
+        try:
+            self.disk.sync_directory(self.directory)
+        except OSError as error:
+            raise StoreError(f"cannot sync {self.directory}: {describe(error)}") from None
 
     def remove(self, name: str) -> None:
         """Remove a file.

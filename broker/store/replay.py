@@ -94,6 +94,8 @@ class Replay:
         """
         self._clear_unfinished()
         checkpoints = self._files.numbers(CHECKPOINT_SUFFIX)
+        # A broker that was killed may have left names that only the system's memory has.
+        self._files.sync_names()
         if checkpoints:
             self._read_checkpoint(checkpoints[-1], sink)
             for number in checkpoints[:-1]:

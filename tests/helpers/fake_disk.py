@@ -1,8 +1,8 @@
 """A disk in memory that loses power, fills up and fails, as a seed decides.
 
 What was written is in the *cache* until it is synced: everybody reads it, and a power failure may
-lose it, keep it, or keep some of its sectors, each write by itself. Names are no better: a file that
-was made, renamed or removed is so for good only when its directory was synced.
+lose it, keep it, or keep some of its sectors, each write by itself. Names are no better: a file
+that was made, renamed or removed is so for good only when its directory was synced.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ KEEPING: Final = (0.0, 0.5, 0.9, 1.0)
 """One of these is how likely a write survives one power failure; the last is a disk that lies about
 nothing, and then only names and the last write are at stake."""
 
-ALL: Final = frozenset({"write", "sync", "allocate", "truncate", "create", "rename", "unlink", "names"})
+ALL: Final = frozenset(
+    {"write", "sync", "allocate", "truncate", "create", "rename", "unlink", "names"}
+)
 """Kinds of operations that change something; "names" is to sync a directory."""
 
 
@@ -42,14 +44,14 @@ class Fault(NamedTuple):
         kinds: of `ALL`, and "read", "open", "list".
         code: of the error.
         first: the operation of these kinds that fails first, counted from 0.
-        count: how many fail.
+        times: how many fail.
 
     """
 
     kinds: frozenset[str]
     code: int
     first: int = 0
-    count: int = 1
+    times: int = 1
 
 
 class _Change(NamedTuple):
@@ -112,7 +114,7 @@ def _survive(data: bytearray, changes: list[_Change], random: Random, stale: byt
 
 
 def _tear(data: bytearray, offset: int, written: bytes, random: Random) -> None:
-    """Write a part: up to a place, at a border of sectors or not, or some sectors and not others."""
+    """Write a part: up to a place, at a border of sectors or not, or some of the sectors."""
     end = offset + len(written)
     borders = range(offset - offset % SECTOR_BYTES, end, SECTOR_BYTES)
     if random.random() < 0.5:
@@ -253,10 +255,10 @@ class FakeDisk(Disk):
     # -- what may go wrong
 
     def fail(
-        self, kinds: Iterable[str], code: int = errno.EIO, *, first: int = 0, count: int = 1
+        self, kinds: Iterable[str], code: int = errno.EIO, *, first: int = 0, times: int = 1
     ) -> None:
         """Let operations of these kinds fail, from the one with that number on."""
-        self.faults.append(Fault(frozenset(kinds), code, first, count))
+        self.faults.append(Fault(frozenset(kinds), code, first, times))
 
     def heal(self) -> None:
         """Let nothing go wrong any more; there is space again."""
@@ -275,7 +277,7 @@ class FakeDisk(Disk):
             if kind in fault.kinds:
                 number = self._counts.get(fault, 0)
                 self._counts[fault] = number + 1
-                if fault.first <= number < fault.first + fault.count:
+                if fault.first <= number < fault.first + fault.times:
                     raise OSError(fault.code, os.strerror(fault.code), path)
 
         if kind not in ALL:
@@ -306,11 +308,11 @@ class FakeDisk(Disk):
     # -- what is there afterwards
 
     def killed(self) -> FakeDisk:
-        """The disk after the process was killed: all that was written is there."""
+        """The disk after the process was killed: all that was written is there, if not for good."""
         disk = FakeDisk(self.random)
-        for path, content in self._names.items():
-            disk.put(path, bytes(content.cache))
-
+        disk._names = dict(self._names)
+        disk._names_synced = dict(self._names_synced)
+        disk._names_changed = list(self._names_changed)
         return disk
 
     def crashed(self) -> FakeDisk:
