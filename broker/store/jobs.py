@@ -146,12 +146,12 @@ class CheckpointJob(Job):
     Args:
         files: of the log.
         number: the segment that the log goes on with.
-        salt: drawn by chance.
         records: their bodies, each in pieces that nobody changes any more.
         submit: takes the job again for the next slice.
         on_finished: told when it is in force, or why not.
 
     Attributes:
+        salt: drawn by chance.
         after: the batch whose state it is, if there was any.
 
     """
@@ -160,7 +160,6 @@ class CheckpointJob(Job):
         self,
         files: LogFiles,
         number: int,
-        salt: bytes,
         records: list[list[bytes]],
         *,
         submit: Callable[[Job], None],
@@ -169,7 +168,7 @@ class CheckpointJob(Job):
         super().__init__()
         self.number = number
         self._files = files
-        self._salt = salt
+        self.salt = b""
         self._records = records
         self.after: BatchJob | None = None
         self._batch_count = 0
@@ -187,7 +186,7 @@ class CheckpointJob(Job):
         if file is None:
             file = self._files.disk.create(self._path + ".tmp")
             self._file = file
-            file.write_at(segment_header(CHECKPOINT_MAGIC, self.number, self._salt), 0)
+            file.write_at(segment_header(CHECKPOINT_MAGIC, self.number, self.salt), 0)
             self._offset = SEGMENT_HEADER_BYTES
 
         stop = self._offset + SLICE_BYTES
@@ -231,8 +230,8 @@ class CheckpointJob(Job):
 
         flags = FLAG_END if self._next == len(self._records) else 0
         number = self._batch_count
-        header = batch_header(self._salt, number, size, flags)
-        data = b"".join([header, *framed, batch_trailer(self._salt, number)])
+        header = batch_header(self.salt, number, size, flags)
+        data = b"".join([header, *framed, batch_trailer(self.salt, number)])
         file.write_at(data, self._offset)
         self._offset += len(data)
         self._batch_count += 1

@@ -257,11 +257,11 @@ class SegmentLog(Log):
         job = CheckpointJob(
             self._files,
             self._number + 1,
-            self._random_bytes(SALT_BYTES),
             records,
             submit=self._committer.submit,
             on_finished=self._checkpoint_tried,
         )
+        job.salt = self._random_bytes(SALT_BYTES)
         job.after = self._last_job
         self._committer.submit(job)
 

@@ -201,6 +201,29 @@ def test_a_confirm_leaves_when_its_batch_is_safe(world: World) -> None:
     assert acked == [(1, False), (3, False)]
 
 
+def test_nobody_is_read_from_while_the_disk_does_not_keep_up(world: World) -> None:
+    """MA-07."""
+    one = world(is_prompt=False)
+    session = one.open(1)
+    session.feed(method(1, "queue.declare", queue="q", durable=True))
+    one.write()
+    session.feed(method(1, "confirm.select"))
+    session.heard()
+    for _ in range(50):
+        session.feed(publish(1, "q", bytes(1_000_000), PERSISTENT))
+
+    queue = one.vhost.queues["q"]
+    assert 33 <= queue.ready_count <= 36
+    assert one.journal.pending_bytes < 36_000_000
+    assert session.link.is_paused
+    one.write()
+    assert not session.link.is_paused
+    one.write()
+    assert queue.ready_count == 50
+    confirmed = [heard.arguments["delivery_tag"] for heard in session.heard()]
+    assert confirmed[-1] == 50
+
+
 def test_a_commit_is_answered_when_it_is_safe_and_holds_as_a_whole(world: World) -> None:
     """TX-05."""
     one = world(is_prompt=False)
