@@ -547,9 +547,6 @@ class Journal(LogOwner):
         """What was handed over is safe: who waited for it goes on."""
         self.written_until = self._commit_end
         self._declarations_held = False
-        if self.is_dirty:
-            self._vhost.dirty_journals.append(self)
-
         held = self._held_confirms
         self._held_confirms = []
         for confirms, number in held:
@@ -663,7 +660,6 @@ class Journal(LogOwner):
             self.is_stalled = True
             self._vhost.log("error", "store.full", {"reason": reason})
             self._vhost.space_changed()
-            self._vhost.dirty_journals.append(self)
 
         deadlines = self._vhost.deadlines
         deadlines.schedule(deadlines.now_ms + STORE_RETRY_MS, self.log.retry)
@@ -683,6 +679,7 @@ class Journal(LogOwner):
     def abandon(self) -> None:
         """The virtual host is gone: nothing is written any more, and nobody waits."""
         self._is_closed = True
+        self.is_dirty = False
         for output in [*self._outputs, *self._held_outputs]:
             output.open_gate()
 

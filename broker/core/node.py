@@ -193,6 +193,10 @@ class Node:
         self.dirty_journals.clear()
         for journal in journals:
             journal.flush()
+            if journal.is_dirty:
+                # It goes on gathering, while the batch before is on its way.
+                self.dirty_journals.append(journal)
+
             if journal.is_behind:
                 self._behind[journal] = None
             else:
