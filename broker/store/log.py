@@ -161,7 +161,8 @@ class SegmentLog(Log):
         job.number = self._number
         job.salt = self._salt
         job.offset = self._offset
-        job.is_synced = self._sync == GROUP
+        # Whether the last stop was clean must be known of any start after it.
+        job.is_synced = self._sync == GROUP or self._last_job is None
         flags = FLAG_SYNCED if job.is_synced else 0
         job.header = batch_header(self._salt, self._batch_number, int(size), flags)
         job.pieces = pieces

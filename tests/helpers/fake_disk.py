@@ -1,8 +1,9 @@
 """A disk in memory that loses power, fills up and fails, as a seed decides.
 
-What was written is in the *cache* until it is synced: everybody reads it, and a power failure may
-lose it, keep it, or keep some of its sectors, each write by itself. Names are no better: a file
-that was made, renamed or removed is so for good only when its directory was synced.
+What was written is in the *cache* until it is synced: everybody reads it, and a power failure leaves
+of each sector what some of the writes made of it, the first ones up to any, each sector for itself.
+Names are no better: a file that was made, renamed or removed is so for good only when its directory
+was synced.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
 __all__ = ["ALL", "FakeDisk", "Fault", "PowerCut"]
 
 SECTOR_BYTES: Final = 512
+TEAR_CHANCE: Final = 0.1
+"""How often a sector is cut in two, which good disks do not do."""
+
 STALE_CHANCE: Final = 0.2
 """How often a block that was never written holds what lay there before, not zeros."""
 
 KEEPING: Final = (0.0, 0.5, 0.9, 1.0)
-"""One of these is how likely a write survives one power failure; the last is a disk that lies about
-nothing, and then only names and the last write are at stake."""
+"""One of these is how likely a name survives one power failure."""
 
 ALL: Final = frozenset(
     {"write", "sync", "allocate", "truncate", "create", "rename", "unlink", "names"}
@@ -66,9 +69,9 @@ class _Content:
 
     __slots__ = ("cache", "changes", "disk")
 
-    def __init__(self, data: bytes = b"") -> None:
-        self.cache = bytearray(data)
-        self.disk = bytearray(data)
+    def __init__(self) -> None:
+        self.cache = bytearray()
+        self.disk = bytearray()
         self.changes: list[_Change] = []
 
     def change(self, change: _Change) -> None:
@@ -82,9 +85,40 @@ class _Content:
         self.changes.clear()
 
     def lose(self, random: Random) -> None:
-        """A sync has failed: the system forgets that something is unwritten, whether it was."""
-        _survive(self.disk, self.changes, random, b"")
+        """A sync has failed: the system forgets what is unwritten, whether it is or not."""
+        self.disk = bytearray(self.survivor(random, b""))
         self.changes.clear()
+
+    def survivor(self, random: Random, stale: bytes) -> bytes:
+        """What a power failure leaves.
+
+        Args:
+            random: decides.
+            stale: what may stand in blocks that the file has got and that were not written.
+
+        """
+        if not self.changes:
+            return bytes(self.disk)
+
+        states = [bytes(self.disk)]
+        for change in self.changes:
+            state = bytearray(states[-1])
+            _apply(state, change)
+            states.append(bytes(state))
+
+        last = len(self.changes)
+        first = random.choice((0, last - 1, last, random.randint(0, last)))
+        versions = random.choice(((first,), (first, min(first + 1, last)), range(last + 1)))
+        size = len(states[random.choice(versions)])
+        data = b"".join(
+            _sector(states, start, random.choice(versions), random)
+            for start in range(0, size, SECTOR_BYTES)
+        )
+        data = data[:size]
+        if stale and size > len(self.disk) and random.random() < STALE_CHANCE:
+            data = _with_stale_blocks(data, len(self.disk), random, stale)
+
+        return data
 
 
 def _apply(data: bytearray, change: _Change) -> None:
@@ -98,46 +132,29 @@ def _apply(data: bytearray, change: _Change) -> None:
         data[change.offset : end] = change.data
 
 
-def _survive(data: bytearray, changes: list[_Change], random: Random, stale: bytes) -> None:
-    """Let some of the changes reach the disk, in any order, in parts."""
-    chance = random.choice(KEEPING)
-    size_synced = len(data)
-    last = len(changes) - 1
-    for place, change in enumerate(changes):
-        if random.random() < chance and (chance < 1.0 or place < last or random.random() < 0.5):
-            _apply(data, change)
-        elif change.data and random.random() < 0.7:
-            _tear(data, change.offset, change.data, random)
+def _sector(states: list[bytes], start: int, version: int, random: Random) -> bytes:
+    """A sector as some of the writes have left it."""
+    found = states[version][start : start + SECTOR_BYTES].ljust(SECTOR_BYTES, b"\0")
+    if version + 1 < len(states) and random.random() < TEAR_CHANCE:
+        newer = states[version + 1][start : start + SECTOR_BYTES].ljust(SECTOR_BYTES, b"\0")
+        cut = random.randrange(SECTOR_BYTES)
+        return newer[:cut] + found[cut:]
 
-    if stale and len(data) > size_synced and random.random() < STALE_CHANCE:
-        _fill_hole(data, size_synced, random, stale)
+    return found
 
 
-def _tear(data: bytearray, offset: int, written: bytes, random: Random) -> None:
-    """Write a part: up to a place, at a border of sectors or not, or some of the sectors."""
-    end = offset + len(written)
-    borders = range(offset - offset % SECTOR_BYTES, end, SECTOR_BYTES)
-    if random.random() < 0.5:
-        cut = random.choice((*borders[1:], random.randint(offset, end)))
-        _apply(data, _Change(offset, written[: cut - offset]))
-        return
-
-    for border in borders:
-        if random.random() < 0.5:
-            start = max(border, offset)
-            stop = min(border + SECTOR_BYTES, end)
-            _apply(data, _Change(start, written[start - offset : stop - offset]))
-
-
-def _fill_hole(data: bytearray, start: int, random: Random, stale: bytes) -> None:
-    """Blocks that got a place in the file but no content show what was there before."""
-    for border in range(start - start % SECTOR_BYTES, len(data), SECTOR_BYTES):
-        first = max(border, start)
-        stop = min(border + SECTOR_BYTES, len(data))
-        if not any(data[first:stop]) and random.random() < 0.5:
+def _with_stale_blocks(data: bytes, start: int, random: Random, stale: bytes) -> bytes:
+    """Blocks behind a place that got no content show what was there before."""
+    shown = bytearray(data)
+    first = start + -start % SECTOR_BYTES
+    for border in range(first, len(shown), SECTOR_BYTES):
+        stop = min(border + SECTOR_BYTES, len(shown))
+        if not any(shown[border:stop]) and random.random() < 0.5:
             place = random.randrange(max(len(stale) - SECTOR_BYTES, 1))
-            old = stale[place : place + stop - first]
-            data[first : first + len(old)] = old
+            old = stale[place : place + stop - border]
+            shown[border : border + len(old)] = old
+
+    return bytes(shown)
 
 
 class FakeFile(File):
@@ -331,15 +348,15 @@ class FakeDisk(Disk):
         disk = FakeDisk(random)
         stale = b"".join(bytes(one.cache) for one in self._names.values())
         for path, content in names.items():
-            data = bytearray(content.disk)
-            _survive(data, content.changes, random, stale)
-            disk.put(path, bytes(data))
+            disk.put(path, content.survivor(random, stale))
 
         return disk
 
     def put(self, path: str, data: bytes) -> None:
         """Have a file with that content, synced."""
-        content = _Content(data)
+        content = _Content()
+        content.cache.extend(data)
+        content.disk.extend(data)
         self._names[path] = content
         self._names_synced[path] = content
 

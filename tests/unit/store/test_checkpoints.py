@@ -102,3 +102,16 @@ def test_a_clean_end_is_for_good(sync: str, seed: int) -> None:
     world = StoredWorld(crashed(disk, seed), DIRECTORY)
 
     assert [one.redelivered for one in world.vhost.queues["q"].ready.messages()] == [False] * 3
+
+
+@pytest.mark.parametrize("sync", [GROUP, INTERVAL, NONE])
+@pytest.mark.parametrize("seed", range(20))
+def test_a_start_after_a_clean_end_is_known(sync: str, seed: int) -> None:
+    """Or what was delivered since would come again as if it never had been (rule DU-02)."""
+    disk = FakeDisk(Random(0))
+    with_messages(disk, sync).stop()
+    StoredWorld(disk, DIRECTORY, sync=sync)
+
+    world = StoredWorld(crashed(disk, seed), DIRECTORY)
+
+    assert [one.redelivered for one in world.vhost.queues["q"].ready.messages()] == [True] * 3
