@@ -169,13 +169,15 @@ class Recovered:
 
             if gone or returned:
                 kept = array("Q")
+                redelivered_count: i64 = 0
                 for place, one in enumerate(positions):
                     if one not in gone and one not in returned:
                         kept.append(one)
-                    elif place < level.redelivered_count:
-                        level.redelivered_count -= 1
+                        if place < level.redelivered_count:
+                            redelivered_count += 1
 
                 positions = kept
+                level.redelivered_count = redelivered_count
 
             if latest:
                 positions = array("Q", [latest.get(one, one) for one in positions])

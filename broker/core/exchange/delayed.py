@@ -229,7 +229,10 @@ class DelayedExchange(Exchange):
         self._arm()
 
     def stored_messages(self) -> list[Message]:
-        return [entry[2] for entry in self._held] if self.journal is not None else []
+        if self.journal is None:
+            return []
+
+        return [entry[2] for entry in sorted(self._held)]
 
     def restore(self, journal: Journal, found: Recovered) -> None:
         positions = list(found.level(0).positions)

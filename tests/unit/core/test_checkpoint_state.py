@@ -9,6 +9,7 @@ import pytest
 
 from broker.core.message import content_body
 from broker.limits import HOT_MESSAGES_MAX
+from broker.wire.tables import Field, encode_table
 from tests.helpers.fake_disk import FakeDisk
 from tests.helpers.session import Session, method, publish
 from tests.helpers.stored import StoredWorld
@@ -106,3 +107,47 @@ def test_what_left_in_the_batch_of_a_purge_is_counted_once(disk: FakeDisk) -> No
 
     again = reopened(world, disk).vhost.queues["q"]
     assert (again.ready_count, again.ready_bytes) == (1, 2)
+
+
+def test_what_was_never_delivered_is_not_redelivered_after_a_clean_stop(disk: FakeDisk) -> None:
+    """Rule DU-02, where others of the queue were given back."""
+    world = StoredWorld(disk, DIRECTORY)
+    session = world.open(1)
+    quorum = {"x-queue-type": "quorum"}
+    session.feed(method(1, "queue.declare", queue="q", durable=True, arguments=quorum))
+    put(session, [1, 2, 3, 4])
+    for _ in range(3):
+        session.feed(method(1, "basic.get", queue="q"))
+
+    session.feed(method(1, "basic.nack", delivery_tag=3, multiple=True, requeue=True))
+    world.stop()
+
+    messages = StoredWorld(disk.killed(), DIRECTORY).vhost.queues["q"].ready.messages()
+    assert [one.redelivered for one in messages] == [True, True, True, False]
+
+
+def test_delayed_messages_keep_their_order(disk: FakeDisk) -> None:
+    """Rule DU-03, for those that are due in the same millisecond."""
+    world = StoredWorld(disk, DIRECTORY)
+    session = opened(world)
+    session.feed(
+        method(
+            1,
+            "exchange.declare",
+            exchange="late",
+            type="x-delayed-message",
+            durable=True,
+            arguments={"x-delayed-type": "fanout"},
+        )
+        + method(1, "queue.bind", queue="q", exchange="late")
+    )
+    for body in range(10):
+        delay = encode_table({"x-delay": Field("I", 2_000 if body else 1_000)})
+        session.feed(publish(1, "", b"%d" % body, b"\x30\x00" + delay + b"\x02", exchange="late"))
+
+    world.wait(1.5)
+    world.checkpoint()
+    again = reopened(world, disk)
+    again.wait(3)
+
+    assert bodies(again) == list(range(10))
