@@ -263,6 +263,30 @@ class Books:
         if self._moves:
             self._journal.mark_dirty()
 
+    def move_out(self, numbers: set[int]) -> bool:
+        """Have what is left in these segments written again, as much as goes into one batch.
+
+        For segments that are damaged, and are to go for good (`leveret store repair`).
+
+        Returns whether there was something; then call `Journal.flush`, and this again.
+
+        """
+        segments = self._log.segments
+        victims = {one: segments[one] for one in numbers if one in segments}
+        size = 0
+        for holder, position in self._positions_in(victims):
+            raw = self._read(position)
+            self._moves.append(_Move(holder, position, raw))
+            size += len(raw)
+            if size >= MOVED_BYTES_MAX:
+                break
+
+        if not self._moves:
+            return False
+
+        self._journal.mark_dirty()
+        return True
+
     def _sparse_segments(self) -> dict[int, Segment]:
         """Old segments in which little is left, as far as counting tells."""
         log = self._log

@@ -29,9 +29,11 @@ __all__ = [
     "CLOSED",
     "EXCHANGE_DECLARED",
     "EXCHANGE_DELETED",
+    "HEAD_BYTES",
     "INDEX",
     "MESSAGE",
     "MOVED",
+    "MOVED_ROW_BYTES",
     "NEXT_ID",
     "OPENED",
     "POLICY_CLEARED",
@@ -40,7 +42,9 @@ __all__ = [
     "QUEUE_DECLARED",
     "QUEUE_DELETED",
     "RETURNED",
+    "ROW_BYTES",
     "SETTLED",
+    "SETTLED_ROW_BYTES",
     "STREAM_INDEX",
     "STREAM_TRUNCATED",
     "UNBOUND",
@@ -93,6 +97,7 @@ IS_PERSISTENT: Final = 1
 HAS_KEYS: Final = 4
 HAS_PRIORITY: Final = 8
 
+SETTLED_ROW_BYTES: Final = 16
 HEAD_BYTES: Final = 4
 ROW_BYTES: Final = 12
 MOVED_ROW_BYTES: Final = 20

@@ -27,6 +27,7 @@ from broker.core.durable import (
     QUEUE_DELETED,
     RETURNED,
     SETTLED,
+    SETTLED_ROW_BYTES,
     STREAM_INDEX,
     STREAM_TRUNCATED,
     UNBOUND,
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
 
 __all__ = ["recover_vhost"]
 
-SETTLED_ROW_BYTES: Final = 16
 RETURNED_ROW_BYTES: Final = 20
 
 
