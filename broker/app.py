@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import traceback
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from broker import __version__
@@ -25,6 +26,7 @@ from broker.core.settings import NodeSettings
 from broker.errors import StoreError
 from broker.keeper import NodeKeeper
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
+from broker.metrics.sampler import Sampler
 from broker.net.listeners import Address, Listeners
 from broker.net.memory import keep_freed_memory
 from broker.net.pump import Pump
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.config.schema import Config
+    from broker.http_api import HTTPAPI
     from broker.protocol.link import Link, Peer
 
     Log = Callable[[str, str, dict[str, object]], None]
@@ -182,11 +185,13 @@ class Application:
         watches: list[Watch],
     ) -> None:
         self.node = node
-        self._pump = pump
+        self.pump = pump
+        self.sampler = Sampler(node)
+        self.http_api: HTTPAPI | None = None
         self._reception = reception
         self._listeners = listeners
         self._kept = kept
-        self._watches = watches
+        self.watches = watches
         # Done when the broker cannot go on, with the reason.
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -231,6 +236,23 @@ class Application:
         """Where it keeps what lasts; None where it keeps nothing."""
         return None if self._kept is None else self._kept.keeper.directory.path
 
+    async def start_http_api(self, config: Config, log: Log) -> None:
+        """Serve the HTTP API, if there is to be one.
+
+        Raises:
+            StartError: the configuration names an address that cannot be had.
+
+        """
+        if config.management.is_enabled:
+            # It takes a third of a second; connections are served meanwhile.
+            module = await asyncio.to_thread(import_module, "broker.http_api")
+            self.http_api = await module.start_http_api(self, config, log)
+
+    async def save(self) -> None:
+        """Wait until users, rights and the list of virtual hosts are on the disk."""
+        if self._kept is not None:
+            await self._kept.keeper.flush()
+
     def fail(self, reason: str) -> None:
         """The disk cannot be trusted any more: nothing that is not safe may be called so."""
         if not self.failure.done():
@@ -247,10 +269,13 @@ class Application:
         """Accept nobody, close every connection with 320 (rule C-78), wait, abort what is left."""
         self._reception.shut()
         self._listeners.close()
-        for watch in self._watches:
+        if self.http_api is not None:
+            await self.http_api.stop()
+
+        for watch in self.watches:
             watch.stop()
 
-        self._pump.run(self.node.shutdown)
+        self.pump.run(self.node.shutdown)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await self._reception.wait_empty()
@@ -260,7 +285,7 @@ class Application:
             async with asyncio.timeout(ABORT_WAIT_S):
                 await self._reception.wait_empty()
 
-        self._pump.stop()
+        self.pump.stop()
         if self._kept is not None:
             await self._kept.close()
 
@@ -322,6 +347,12 @@ async def _serve(config: Config, log: Log) -> None:
     signals = _Signals(loop)
     app = await Application.start(config, log)
     _log_start(config, app, log)
+    try:
+        await app.start_http_api(config, log)
+    except BaseException:
+        await app.stop()
+        raise
+
     _tune_collector()
     keep_freed_memory()
     await asyncio.wait([signals.first, app.failure], return_when=asyncio.FIRST_COMPLETED)

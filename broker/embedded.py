@@ -16,7 +16,13 @@ from urllib.parse import quote
 
 from broker.app import Application
 from broker.config.loader import config_from_dict, load_config
-from broker.config.schema import DEFAULT_CONFIG, AMQPListenerConfig, Config, ListenersConfig
+from broker.config.schema import (
+    DEFAULT_CONFIG,
+    AMQPListenerConfig,
+    Config,
+    HTTPListenerConfig,
+    ListenersConfig,
+)
 from broker.logs import Log
 from broker.net.addresses import format_address
 
@@ -65,6 +71,7 @@ class Broker:
             storage = self._config.storage._replace(memory_only=True)
             self._config = self._config._replace(storage=storage)
 
+        self._config = _with_own_management(self._config)
         self._log = Log(log_level)
         self._app: Application | None = None
 
@@ -101,6 +108,11 @@ class Broker:
             raise RuntimeError("the broker has been started already")
 
         self._app = await Application.start(self._config, self._log)
+        try:
+            await self._app.start_http_api(self._config, self._log)
+        except BaseException:
+            await self.stop()
+            raise
 
     async def stop(self) -> None:
         """Close every connection and stop accepting; harmless when it is not running."""
@@ -142,6 +154,12 @@ class Broker:
         credentials = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
         path = "" if vhost == "/" else quote(vhost, safe="")
         return f"amqp://{credentials}{format_address(self.host, self.port)}/{path}"
+
+    @property
+    def management_url(self) -> str:
+        """``http://host:port``, where the HTTP API is; empty where it was not enabled."""
+        api = self._running.http_api
+        return "" if api is None else f"http://{api.addresses[0]}"
 
     @property
     def _running(self) -> Application:
@@ -223,6 +241,19 @@ def _load(config: Mapping[str, object] | str | os.PathLike[str] | None) -> Confi
         return config_from_dict(config)
 
     return load_config(os.fspath(config))
+
+
+def _with_own_management(config: Config) -> Config:
+    """No HTTP API but where it was asked for, and then on a free port unless one was named."""
+    management = config.management
+    if not config.origin.names(("management", "enabled")):
+        management = management._replace(is_enabled=False)
+
+    if not config.origin.names(("management", "listeners")):
+        listener = HTTPListenerConfig(bind="127.0.0.1", port=0)
+        management = management._replace(listeners=(listener,))
+
+    return config._replace(management=management)
 
 
 def _account(config: Config) -> tuple[str, str, str]:

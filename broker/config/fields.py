@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.auth.mechanisms import MECHANISM_NAMES
 from broker.config import storage_fields, topology_fields, user_fields
+from broker.config.management_fields import management_key
 from broker.config.records import Key, ListOf, NamedMap, Record, Values
 from broker.config.schema import (
     DEFAULT_CONFIG,
@@ -336,6 +337,7 @@ COMPATIBILITY: Final = Key(
     _D.compatibility,
     "For programs that look closely.",
 )
+MANAGEMENT: Final = management_key(_Bind())
 
 _KEYS: Final = (
     VERSION,
@@ -350,6 +352,7 @@ _KEYS: Final = (
     LOG,
     COMPATIBILITY,
     storage_fields.ALARMS,
+    MANAGEMENT,
 )
 
 
@@ -366,6 +369,7 @@ def _config(values: Values) -> Config:
         log=values[LOG],
         compatibility=values[COMPATIBILITY],
         alarms=values[storage_fields.ALARMS],
+        management=values[MANAGEMENT],
     )
 
 

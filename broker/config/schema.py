@@ -26,9 +26,11 @@ __all__ = [
     "Config",
     "DiskAlarmConfig",
     "ExchangeConfig",
+    "HTTPListenerConfig",
     "LimitsConfig",
     "ListenersConfig",
     "LogConfig",
+    "ManagementConfig",
     "MemoryAlarmConfig",
     "NodeConfig",
     "PermissionConfig",
@@ -210,6 +212,19 @@ class LimitsConfig(NamedTuple):
     consumer_timeout_s: float | None = 1800.0
 
 
+class HTTPListenerConfig(NamedTuple):
+    bind: str = "localhost"
+    port: int = 15672
+    """0 takes any free port."""
+
+
+class ManagementConfig(NamedTuple):
+    is_enabled: bool = True
+    """An embedded broker has it only where its configuration says so."""
+
+    listeners: tuple[HTTPListenerConfig, ...] = (HTTPListenerConfig(),)
+
+
 class LogConfig(NamedTuple):
     level: str = "info"
     """``debug``, ``info``, ``warning`` or ``error``."""
@@ -270,6 +285,7 @@ class Config(NamedTuple):
     log: LogConfig = LogConfig()
     compatibility: CompatibilityConfig = CompatibilityConfig()
     alarms: AlarmsConfig = AlarmsConfig()
+    management: ManagementConfig = ManagementConfig()
     warnings: tuple[Problem, ...] = ()
     """What is allowed and probably not meant; say it once at start."""
 

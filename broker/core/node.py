@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.auth.users import User, UserStore
     from broker.clock import Clock
     from broker.core.journal import Journal
+    from broker.core.parameter_commands import Parameter
     from broker.core.settings import NodeSettings
 
 __all__ = ["ConnectionHandle", "LogKeeper", "Node"]
@@ -107,12 +108,14 @@ class Node:
         "deadlines",
         "dirty_journals",
         "events",
+        "global_parameters",
         "log",
         "logs",
         "mechanisms",
         "next_vhost_number",
         "on_state_changed",
         "outputs",
+        "parameters",
         "random_bytes",
         "settings",
         "started_s",
@@ -145,6 +148,9 @@ class Node:
         self.vhosts: dict[str, VirtualHost] = {}
         self.events: Events | None = None
         self.connections: dict[ConnectionHandle, None] = {}
+        # What programs keep here: by virtual host, component and name; and by name alone.
+        self.parameters: dict[tuple[str, str, str], Parameter] = {}
+        self.global_parameters: dict[str, object] = {}
         # Open connections and channels by user name, for the users' limits (rules C-55, CH-05).
         self.connection_counts: dict[str, int] = {}
         self.channel_counts: dict[str, int] = {}
@@ -273,6 +279,9 @@ class Node:
             return False
 
         forget_rights_in(self, name, by=by)
+        for key in [key for key in self.parameters if key[0] == name]:
+            del self.parameters[key]
+
         for connection in list(self.connections):
             if connection.belongs_to(None, vhost):
                 connection.force_close(f"vhost '{name}' is deleted")

@@ -61,6 +61,11 @@ class DiskWatch:
         self._is_short = False
         self._timer = pump.loop.call_later(FREE_SAMPLE_INTERVAL_S, self._on_timer)
 
+    @property
+    def limit_bytes(self) -> int:
+        """The limit."""
+        return self._limit_bytes
+
     def stop(self) -> None:
         """Sample no more; the alarm stays as it is."""
         self._timer.cancel()

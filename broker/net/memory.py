@@ -92,6 +92,11 @@ class MemoryWatch:
         self._timer = pump.loop.call_later(SAMPLE_INTERVAL_S, self._on_timer)
         self._trim = _find_trim()
 
+    @property
+    def limit_bytes(self) -> int:
+        """The limit."""
+        return self._limit_bytes
+
     def stop(self) -> None:
         """Sample no more; the alarm stays as it is."""
         self._timer.cancel()

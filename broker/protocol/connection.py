@@ -110,6 +110,7 @@ class Connection(ConnectionHandle):
         "frame_max",
         "heartbeat_s",
         "link",
+        "mechanism",
         "name",
         "node",
         "output",
@@ -133,6 +134,7 @@ class Connection(ConnectionHandle):
         self.vhost: VirtualHost | None = None
         self.actor: Actor | None = None
         self.client = Client({})
+        self.mechanism = ""
         self.channel_max = node.settings.channel_max
         self.frame_max = FRAME_BYTES_MAX_INITIAL
         self.heartbeat_s = 0

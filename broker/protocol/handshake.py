@@ -122,6 +122,7 @@ class Handshake:
         if mechanism is None:
             raise dropped(f"SASL mechanism {method.mechanism!r} is not on offer")
 
+        connection.mechanism = method.mechanism
         answer = mechanism.start(method.response)
         if isinstance(answer, Malformed):
             raise dropped(answer.reason)

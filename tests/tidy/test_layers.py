@@ -15,7 +15,16 @@ SETTINGS: Final = {"config.schema", "config.problems"}
 BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "store.api", "store.records"}
 BELOW_RIM: Final = BELOW_CORE | {"core", "protocol", "metrics"}
 STATE: Final = {"node_state", "keeper", "vhost_logs", "watches", "upkeep"}
-RIM: Final = {"net", "management", "store", "config", "logs", "topology", "build"} | STATE
+RIM: Final = {
+    "net",
+    "management",
+    "exporters",
+    "store",
+    "config",
+    "logs",
+    "topology",
+    "build",
+} | STATE
 COMPOSITION: Final = BELOW_RIM | RIM
 TOOLKIT: Final = {"broker", "client", "queues", "tasks"}
 
@@ -37,6 +46,8 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "protocol": BELOW_CORE | {"core"},
     "net": BELOW_RIM,
     "management": BELOW_RIM,
+    "exporters": BELOW_RIM,
+    "exporters": BELOW_RIM,
     "config": WIRE | SETTINGS | {"auth"},
     "logs": BASE | SETTINGS,
     "topology": BELOW_RIM | {"config"},
@@ -45,7 +56,8 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "vhost_logs": BELOW_RIM | {"net", "store"},
     "watches": BELOW_RIM | {"net"},
     "upkeep": BELOW_RIM | {"config", "store", "node_state", "keeper"},
-    "app": COMPOSITION,
+    "http_api": COMPOSITION,
+    "app": COMPOSITION | {"http_api"},
     "embedded": COMPOSITION | {"app"},
     "cli": COMPOSITION | {"app", "embedded"},
     "__main__": {"broker", "cli"},

@@ -752,6 +752,11 @@ class Queue(Destination):
         if self._expires_timer is None:
             self._arm_expires()
 
+    @property
+    def last_used_ms(self) -> int:
+        """When the queue was used last, of the node's clock; now, while it has consumers."""
+        return int(self.vhost.deadlines.now_ms if self.consumers else self._last_used_ms)
+
     def redeclared(self) -> None:
         """Somebody declared the queue again, or asked whether it is there (rules Q-70, Q-71)."""
         self.touch()

@@ -1,0 +1,145 @@
+"""Starts the HTTP API of a running broker. Layer: composition root.
+
+Importing this brings in aiohttp, which takes longer than everything else together: only who serves
+the API does it, when AMQP is accepted already.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.errors import StartError
+from broker.management.app import build_application
+from broker.management.server import ManagementServer
+from broker.management.site import ListenerFact, MachineFacts, Site
+from broker.net.disk import DiskWatch, free_bytes
+from broker.net.listeners import Address, open_sockets
+from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from broker.config.schema import Config
+    from broker.core.node import Node
+    from broker.metrics.sampler import Sampler
+    from broker.net.pump import Pump
+    from broker.watches import Watch
+
+    Log = Callable[[str, str, dict[str, object]], None]
+
+__all__ = ["HTTPAPI", "start_http_api"]
+
+BACKLOG: Final = 128
+
+
+class Host(Protocol):
+    """The running broker."""
+
+    node: Node
+    pump: Pump
+    sampler: Sampler
+    watches: list[Watch]
+
+    @property
+    def addresses(self) -> list[Address]: ...
+
+    @property
+    def data_directory(self) -> str | None: ...
+
+    async def save(self) -> None: ...
+
+
+class HTTPAPI:
+    """The API of one broker, and where it is."""
+
+    def __init__(self, server: ManagementServer, addresses: list[Address]) -> None:
+        self._server = server
+        self.addresses = addresses
+
+    async def stop(self) -> None:
+        """Answer no more."""
+        await self._server.stop()
+
+
+async def start_http_api(app: Host, config: Config, log: Log) -> HTTPAPI | None:
+    """Serve the API of a broker; None, and a line in the log, where its port is taken.
+
+    Raises:
+        StartError: the configuration names an address that cannot be had.
+
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for listener in config.management.listeners:
+            sockets += open_sockets(listener.bind, listener.port, BACKLOG)
+    except StartError as problem:
+        for listening in sockets:
+            listening.close()
+
+        if config.origin.names(("management", "listeners")):
+            raise
+
+        log("warning", "management.unavailable", {"reason": str(problem)})
+        return None
+
+    addresses = [Address(*listening.getsockname()[:2]) for listening in sockets]
+    site = _site_of(app, addresses)
+    server = ManagementServer(build_application(site), sockets)
+    await server.start()
+    log("info", "management.started", {"listening": " ".join(map(str, addresses))})
+    return HTTPAPI(server, addresses)
+
+
+def _site_of(app: Host, addresses: list[Address]) -> Site:
+    def listeners() -> list[ListenerFact]:
+        amqp = [ListenerFact("amqp", *address) for address in app.addresses]
+        return amqp + [ListenerFact("http", *address) for address in addresses]
+
+    return Site(
+        app.node,
+        app.pump,
+        listeners=listeners,
+        machine=lambda: _machine_facts(app),
+        sampler=app.sampler,
+        save=app.save,
+    )
+
+
+def _machine_facts(app: Host) -> MachineFacts:
+    memory_limit = available_bytes() or 0
+    disk_limit = 0
+    for watch in app.watches:
+        if isinstance(watch, MemoryWatch):
+            memory_limit = watch.limit_bytes
+        elif isinstance(watch, DiskWatch):
+            disk_limit = watch.limit_bytes
+
+    directory = app.data_directory
+    used, maximum = _descriptors()
+    return MachineFacts(
+        memory_used_bytes=resident_bytes() or 0,
+        memory_limit_bytes=memory_limit,
+        disk_free_bytes=(free_bytes(directory) or 0) if directory is not None else 0,
+        disk_limit_bytes=disk_limit,
+        descriptors_used=used,
+        descriptors_max=maximum,
+        sockets_max=maximum,
+    )
+
+
+def _descriptors() -> tuple[int, int]:
+    """File descriptors in use, and how many there may be; 0 where that is not known."""
+    try:
+        import resource
+    except ImportError:
+        return 0, 0
+
+    maximum = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    try:
+        used = len(os.listdir("/proc/self/fd"))
+    except OSError:
+        used = 0
+
+    return used, maximum if maximum != resource.RLIM_INFINITY else 0

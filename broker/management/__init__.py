@@ -1,0 +1,1 @@
+"""The HTTP API of an operator (management layer): aiohttp alone is asynchronous here."""

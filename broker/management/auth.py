@@ -1,0 +1,154 @@
+"""Who asks, and what they may (management layer).
+
+Tags of a user open parts of the API; the rights in a virtual host hold besides, for everything
+that is done there, administrators included.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.auth.users import AuthenticationError
+from broker.management.errors import NotAuthorised, NotThere, Unauthenticated
+
+if TYPE_CHECKING:
+    from broker.auth.users import User, UserStore
+    from broker.core.node import Node
+
+__all__ = [
+    "ADMINISTRATOR",
+    "ANYBODY",
+    "ANYONE",
+    "MONITOR",
+    "POLICYMAKER",
+    "POLICYMAKER_IN_VHOST",
+    "VHOST",
+    "VHOST_OR_MONITOR",
+    "Caller",
+    "authenticate",
+    "check_access",
+]
+
+ANYONE: Final = "anyone"
+"""No login at all."""
+
+ANYBODY: Final = "management"
+"""Every user with a tag that opens the API; lists show what they may see."""
+
+VHOST: Final = "vhost"
+"""Who has rights in the virtual host; administrators."""
+
+VHOST_OR_MONITOR: Final = "vhost-or-monitoring"
+"""Who has rights in the virtual host; monitors and administrators."""
+
+MONITOR: Final = "monitoring"
+POLICYMAKER: Final = "policymaker"
+POLICYMAKER_IN_VHOST: Final = "policymaker-in-vhost"
+"""A policymaker with rights in the virtual host; administrators."""
+
+ADMINISTRATOR: Final = "administrator"
+
+OPENING_TAGS: Final = frozenset({"administrator", "monitoring", "policymaker", "management"})
+
+
+class Caller(NamedTuple):
+    """The user on whose behalf a request is."""
+
+    user: User
+
+    @property
+    def name(self) -> str:
+        return self.user.name
+
+    @property
+    def is_administrator(self) -> bool:
+        return "administrator" in self.user.tags
+
+    @property
+    def is_monitor(self) -> bool:
+        """Sees everything (monitoring), as an administrator does."""
+        return "monitoring" in self.user.tags or self.is_administrator
+
+    @property
+    def is_policymaker(self) -> bool:
+        return "policymaker" in self.user.tags or self.is_administrator
+
+    def has_rights_in(self, vhost: str) -> bool:
+        return self.user.permission(vhost) is not None
+
+    def may_see(self, vhost: str) -> bool:
+        """Whether lists show what is in that virtual host."""
+        return self.is_administrator or self.has_rights_in(vhost)
+
+
+def authenticate(users: UserStore, header: str | None, *, is_loopback: bool) -> Caller:
+    """Find out who asks.
+
+    Raises:
+        Unauthenticated: nothing says who.
+        NotAuthorised: the password is wrong, or the user may not use the API.
+
+    """
+    if header is None:
+        raise Unauthenticated
+
+    name, password = _credentials(header)
+    try:
+        user = users.authenticate(name, password, is_loopback=True)
+    except AuthenticationError:
+        raise NotAuthorised("Not_Authorized", "not_authorized") from None
+
+    if name in users.loopback_only_users and not is_loopback:
+        raise NotAuthorised("User can only log in via localhost")
+
+    if OPENING_TAGS.isdisjoint(user.tags):
+        raise NotAuthorised("Not management user")
+
+    return Caller(user)
+
+
+def _credentials(header: str) -> tuple[str, str]:
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        raise Unauthenticated
+
+    try:
+        raw = base64.b64decode(encoded.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        raise Unauthenticated from None
+
+    name, colon, password = raw.decode("utf-8", "surrogateescape").partition(":")
+    if not colon:
+        raise Unauthenticated
+
+    return name, password
+
+
+def check_access(node: Node, caller: Caller, access: str, vhost: str | None) -> None:
+    """Demand what a route demands, before anything is looked at.
+
+    Raises:
+        NotAuthorised: a tag is missing.
+        NotThere: the virtual host is not there, or not to be known.
+
+    """
+    if access == ADMINISTRATOR and not caller.is_administrator:
+        raise NotAuthorised("Not administrator user")
+
+    if access == MONITOR and not caller.is_monitor:
+        raise NotAuthorised("Not monitor user")
+
+    if access in (POLICYMAKER, POLICYMAKER_IN_VHOST) and not caller.is_policymaker:
+        raise NotAuthorised("Not policymaker user")
+
+    if vhost is None:
+        return
+
+    sees_all = caller.is_monitor if access == VHOST_OR_MONITOR else caller.is_administrator
+    if not sees_all and not caller.has_rights_in(vhost):
+        raise NotThere("not_found")
+
+    if vhost not in node.vhosts:
+        raise NotThere

@@ -1,0 +1,141 @@
+"""One request on its way through a handler (management layer)."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Final
+
+from aiohttp import web
+
+from broker.management.errors import BadRequest, MissingKeys, Unauthenticated
+from broker.management.json_text import JSON, parse_object, render
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from broker.core.actor import Actor
+    from broker.core.node import Node
+    from broker.core.vhost import VirtualHost
+    from broker.management.auth import Caller
+    from broker.management.site import Site
+
+__all__ = ["Call", "answer", "created", "done", "is_loopback"]
+
+JSON_TYPE: Final = "application/json"
+
+
+def answer(
+    value: object, status: int = 200, headers: Mapping[str, str] | None = None
+) -> web.Response:
+    """An answer with a JSON value."""
+    return web.Response(
+        body=render(value), status=status, content_type=JSON_TYPE, headers=dict(headers or {})
+    )
+
+
+def created(headers: Mapping[str, str] | None = None) -> web.Response:
+    """201: there is a new object."""
+    return web.Response(status=201, headers=dict(headers or {}))
+
+
+def done() -> web.Response:
+    """204: it is as was asked."""
+    return web.Response(status=204)
+
+
+def is_loopback(remote: str | None) -> bool:
+    """Whether an address is of this machine (rule C-36)."""
+    try:
+        address = ipaddress.ip_address((remote or "").partition("%")[0])
+    except ValueError:
+        return False
+
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped.is_loopback
+
+    return address.is_loopback
+
+
+class Call:
+    """A request, and who makes it.
+
+    Args:
+        site: the broker.
+        request: as it came.
+        parameters: the names in the path.
+        caller: None where nobody had to log in.
+
+    """
+
+    __slots__ = ("_caller", "parameters", "query", "request", "site")
+
+    def __init__(
+        self, site: Site, request: web.Request, parameters: dict[str, str], caller: Caller | None
+    ) -> None:
+        self.site = site
+        self.request = request
+        self.parameters = parameters
+        self.query: Mapping[str, str] = request.rel_url.query
+        self._caller = caller
+
+    @property
+    def node(self) -> Node:
+        return self.site.node
+
+    @property
+    def caller(self) -> Caller:
+        if self._caller is None:
+            raise Unauthenticated
+
+        return self._caller
+
+    def __getitem__(self, name: str) -> str:
+        """A name in the path."""
+        return self.parameters[name]
+
+    @property
+    def vhost(self) -> VirtualHost:
+        """The virtual host in the path; it is there."""
+        return self.node.vhosts[self.parameters["vhost"]]
+
+    @property
+    def actor(self) -> Actor:
+        """The caller in the virtual host of the path."""
+        return self.site.actor(self.caller, self.vhost)
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the caller is on this machine."""
+        return is_loopback(self.request.remote)
+
+    def flag(self, name: str) -> bool:
+        """Whether the query has ``name=true``."""
+        return self.query.get(name) == "true"
+
+    def visible_vhosts(self) -> list[VirtualHost]:
+        """The virtual hosts that a list covers: that of the path, or all the caller may see."""
+        name = self.parameters.get("vhost") or self.request.headers.get("x-vhost")
+        vhosts = self.node.vhosts
+        if name:
+            return [vhosts[name]] if name in vhosts and self.caller.may_see(name) else []
+
+        return [vhost for vhost in vhosts.values() if self.caller.may_see(vhost.name)]
+
+    async def body(self, *required: str) -> JSON:
+        """The body of the request, which has to be an object with these keys.
+
+        Raises:
+            BadRequest: it is not.
+
+        """
+        try:
+            raw = await self.request.read()
+        except web.HTTPRequestEntityTooLarge as fault:
+            raise BadRequest(f"payload size exceeded limit of {fault.text or ''}") from None
+
+        value = parse_object(raw)
+        missing = [key for key in required if key not in value]
+        if missing:
+            raise MissingKeys(missing)
+
+        return value

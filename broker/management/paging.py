@@ -1,0 +1,229 @@
+"""Lists: order, pages, filters and columns, as the query asks for them (management layer).
+
+A list may be long: rows are made and written a few at a time, and the loop has its turn between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from aiohttp import web
+
+from broker.management.errors import BadRequest
+from broker.management.json_text import JSON, render, render_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from broker.management.call import Call
+
+__all__ = ["Columns", "Paging", "answer_list", "columns_of", "pick"]
+
+ROWS_PER_TURN: Final = 64
+PAGE_SIZE_DEFAULT: Final = 100
+PAGE_SIZE_MAX: Final = 500
+PATTERN_CHARACTERS_MAX: Final = 1024
+
+T = TypeVar("T")
+Columns = list[list[str]]
+
+
+class Paging(NamedTuple):
+    """The page that is asked for."""
+
+    page: int
+    size: int
+    is_match: Callable[[str], bool] | None
+
+
+def paging_of(call: Call) -> Paging | None:
+    """What the query says of pages; None where the whole list is wanted.
+
+    Raises:
+        BadRequest: it is no number, or too large.
+
+    """
+    query = call.query
+    if "page" not in query:
+        return None
+
+    page = _number(query["page"])
+    size = _number(query.get("page_size", str(PAGE_SIZE_DEFAULT)))
+    if page < 1 or not 1 <= size <= PAGE_SIZE_MAX:
+        raise BadRequest(
+            f"Invalid pagination parameters: page number {page}, page size {size}",
+            "invalid_pagination_parameters",
+        )
+
+    return Paging(page, size, _filter_of(query.get("name", ""), call.flag("use_regex")))
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise BadRequest("Pagination parameters are invalid") from None
+
+
+def _filter_of(name: str, is_pattern: bool) -> Callable[[str], bool] | None:
+    if not name:
+        return None
+
+    if not is_pattern:
+        wanted = name.lower()
+        return lambda text: wanted in text.lower()
+
+    if len(name) > PATTERN_CHARACTERS_MAX:
+        raise BadRequest(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
+
+    try:
+        pattern = re.compile(name, re.IGNORECASE)
+    except (re.error, OverflowError, RecursionError):
+        # RabbitMQ 4.3: a pattern that does not compile matches nothing.
+        return lambda _text: False
+
+    return lambda text: pattern.search(text) is not None
+
+
+def columns_of(call: Call) -> Columns | None:
+    """The columns that are wanted, as paths; None for all."""
+    text = call.query.get("columns", "")
+    return [name.split(".") for name in text.split(",") if name] or None if text else None
+
+
+def pick(row: JSON, columns: Columns | None) -> JSON:
+    """A row with these columns only; what is not there is left out."""
+    if columns is None:
+        return row
+
+    picked: JSON = {}
+    for path in columns:
+        _pick_one(row, path, picked)
+
+    return picked
+
+
+def _pick_one(row: JSON, path: list[str], into: JSON) -> None:
+    value = row.get(path[0], ...)
+    if value is ...:
+        return
+
+    if len(path) == 1:
+        into[path[0]] = value
+    elif isinstance(value, dict):
+        inner = into.setdefault(path[0], {})
+        if isinstance(inner, dict):
+            _pick_one(value, path[1:], inner)
+
+
+def _sort_key(path: list[str], row: JSON) -> tuple[int, object]:
+    """Order of values of any type: numbers, then what is true or null, then texts, then more."""
+    value: object = row
+    for name in path:
+        value = value.get(name, 0) if isinstance(value, dict) else 0
+
+    if isinstance(value, bool) or value is None:
+        return 1, str(value)
+
+    if isinstance(value, int | float):
+        return 0, value
+
+    if isinstance(value, str):
+        return 2, value
+
+    return 3, str(value)
+
+
+async def answer_list(
+    call: Call,
+    items: Sequence[T],
+    row_of: Callable[[T], JSON],
+    *,
+    name_of: Callable[[T], str],
+    is_paged: bool = True,
+) -> web.Response:
+    """Answer with a list of rows.
+
+    Args:
+        call: its query says which, and how.
+        items: what the rows are of, in the order that holds where no other is wanted.
+        row_of: makes a row.
+        name_of: what a filter for names looks at.
+        is_paged: whether RabbitMQ has pages of this list.
+
+    """
+    paging = paging_of(call) if is_paged else None
+    columns = columns_of(call)
+    total = len(items)
+    if paging is not None and paging.is_match is not None:
+        items = [item for item in items if paging.is_match(name_of(item))]
+
+    filtered = len(items)
+    sort = call.query.get("sort", "")
+    if not sort:
+        if call.flag("sort_reverse"):
+            items = list(reversed(items))
+
+        if paging is not None:
+            items = _page(items, paging)
+
+        return await _answer_rows(call, items, row_of, columns, (paging, total, filtered))
+
+    rows: list[JSON] = []
+    for at in range(0, len(items), ROWS_PER_TURN):
+        rows += map(row_of, items[at : at + ROWS_PER_TURN])
+        await asyncio.sleep(0)
+
+    rows.sort(key=partial(_sort_key, sort.split(".")), reverse=call.flag("sort_reverse"))
+    if paging is not None:
+        rows = list(_page(rows, paging))
+
+    return await _answer_rows(call, rows, _same, columns, (paging, total, filtered))
+
+
+def _same(row: JSON) -> JSON:
+    return row
+
+
+def _page(items: Sequence[T], paging: Paging) -> Sequence[T]:
+    start = (paging.page - 1) * paging.size
+    if start >= len(items) and paging.page > 1:
+        raise BadRequest(
+            f"Page out of range, page: {paging.page} page size: {paging.size}, len: {len(items)}",
+            "page_out_of_range",
+        )
+
+    return items[start : start + paging.size]
+
+
+async def _answer_rows(
+    call: Call,
+    items: Sequence[T],
+    row_of: Callable[[T], JSON],
+    columns: Columns | None,
+    counts: tuple[Paging | None, int, int],
+) -> web.Response:
+    pieces: list[bytes] = []
+    for at in range(0, len(items), ROWS_PER_TURN):
+        pieces.append(
+            render_list([pick(row_of(item), columns) for item in items[at : at + ROWS_PER_TURN]])
+        )
+        await asyncio.sleep(0)
+
+    body = b"[" + b",".join(pieces) + b"]"
+    paging, total, filtered = counts
+    if paging is not None:
+        facts: JSON = {
+            "filtered_count": filtered,
+            "item_count": len(items),
+            "page": paging.page,
+            "page_count": (filtered + paging.size - 1) // paging.size,
+            "page_size": paging.size,
+            "total_count": total,
+        }
+        body = render(facts)[:-1] + b',"items":' + body + b"}"
+
+    return web.Response(body=body, content_type="application/json")

@@ -1,0 +1,131 @@
+"""Queues: lists, one of them, declare, delete, purge (management layer)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.core.queue.quorum import QuorumQueue
+from broker.core.queue_commands import QueueRequest, declare_queue, delete_queue, purge_queue
+from broker.management.arguments import arguments_of, boolean_of
+from broker.management.auth import ANYBODY, VHOST
+from broker.management.call import answer, created, done
+from broker.management.errors import NotThere
+from broker.management.paging import answer_list, columns_of, pick
+from broker.management.queue_rows import queue_details, queue_row, queue_totals_row
+from broker.management.routes import Route
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from broker.core.queue.queue import Queue
+    from broker.management.call import Call
+
+__all__ = ["ROUTES", "queue_in_path"]
+
+
+def queue_in_path(call: Call) -> Queue:
+    """The queue that the path names.
+
+    Raises:
+        NotThere: there is none.
+
+    """
+    queue = call.vhost.queues.get(call["queue"])
+    if queue is None:
+        raise NotThere
+
+    return queue
+
+
+def _name_of(queue: Queue) -> str:
+    return queue.name
+
+
+def _rank_of(queue: Queue) -> tuple[str, str]:
+    return queue.vhost.name, queue.name
+
+
+async def list_queues(call: Call) -> web.Response:
+    queues = [queue for vhost in call.visible_vhosts() for queue in vhost.queues.values()]
+    queues.sort(key=_rank_of)
+    if call.flag("disable_stats"):
+        row_of = partial(queue_totals_row, call.site, with_totals=call.flag("enable_queue_totals"))
+    else:
+        row_of = partial(queue_row, call.site)
+
+    return await answer_list(call, queues, row_of, name_of=_name_of)
+
+
+async def get_queue(call: Call) -> web.Response:
+    queue = queue_in_path(call)
+    return answer(pick(queue_details(call.site, queue), columns_of(call)))
+
+
+async def put_queue(call: Call) -> web.Response:
+    body = await call.body()
+    vhost = call.vhost
+    name = call["queue"]
+    request = QueueRequest(
+        name=name,
+        durable=boolean_of(body, "durable"),
+        exclusive=boolean_of(body, "exclusive"),
+        auto_delete=boolean_of(body, "auto_delete"),
+        arguments=arguments_of(body),
+    )
+    actor = call.actor
+    is_new = name not in vhost.queues
+    await call.site.change(lambda: declare_queue(vhost, actor, request), vhost)
+    return created() if is_new else done()
+
+
+async def delete(call: Call) -> web.Response:
+    queue = queue_in_path(call)
+    vhost = call.vhost
+    actor = call.actor
+    await call.site.change(
+        lambda: delete_queue(
+            vhost,
+            actor,
+            queue.name,
+            if_unused=call.flag("if-unused"),
+            if_empty=call.flag("if-empty"),
+        ),
+        vhost,
+    )
+    return done()
+
+
+async def purge(call: Call) -> web.Response:
+    queue = queue_in_path(call)
+    vhost = call.vhost
+    actor = call.actor
+    await call.site.change(lambda: purge_queue(vhost, actor, queue.name), vhost)
+    return done()
+
+
+async def act(call: Call) -> web.Response:
+    """Actions are for queues in a cluster; RabbitMQ has none left either."""
+    queue_in_path(call)
+    await call.body("action")
+    return done()
+
+
+async def status_of_quorum_queue(call: Call) -> web.Response:
+    queue = queue_in_path(call)
+    if not isinstance(queue, QuorumQueue):
+        raise NotThere
+
+    return answer([])
+
+
+ROUTES: Final = (
+    Route("GET", "/queues", ANYBODY, list_queues),
+    Route("GET", "/queues/detailed", ANYBODY, list_queues),
+    Route("GET", "/queues/:vhost", VHOST, list_queues),
+    Route("GET", "/queues/:vhost/:queue", VHOST, get_queue),
+    Route("PUT", "/queues/:vhost/:queue", VHOST, put_queue),
+    Route("DELETE", "/queues/:vhost/:queue", VHOST, delete),
+    Route("DELETE", "/queues/:vhost/:queue/contents", VHOST, purge),
+    Route("POST", "/queues/:vhost/:queue/actions", VHOST, act),
+)

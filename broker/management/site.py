@@ -1,0 +1,139 @@
+"""What the API knows of the broker that it is the face of (management layer).
+
+Invariant: the core is changed only within :meth:`Site.change`, which answers when the change is on
+the disk as far as it is to be there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+
+from broker.core.actor import Actor
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from broker.core.node import Node
+    from broker.core.vhost import VirtualHost
+    from broker.management.auth import Caller
+    from broker.metrics.sampler import Sampler
+
+__all__ = ["ListenerFact", "MachineFacts", "Runner", "Site"]
+
+SAFE_WAIT_S: Final = 30.0
+"""How long a request waits for the disk; RabbitMQ waits as long for a confirm."""
+
+T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """Runs a command in the core, and writes what comes of it."""
+
+    def run(self, command: Callable[[], None]) -> None: ...
+
+
+class ListenerFact(NamedTuple):
+    """One address that the broker accepts on."""
+
+    protocol: str
+    """``amqp`` or ``http``, and with TLS ``amqp/ssl`` or ``https``."""
+
+    host: str
+    port: int
+    is_tls: bool = False
+
+
+class MachineFacts(NamedTuple):
+    """What the machine has, and what of it is used; 0 where that is not known."""
+
+    memory_used_bytes: int = 0
+    memory_limit_bytes: int = 0
+    disk_free_bytes: int = 0
+    disk_limit_bytes: int = 0
+    descriptors_used: int = 0
+    descriptors_max: int = 0
+    sockets_max: int = 0
+
+
+class Site:
+    """One broker, as the handlers see it.
+
+    Args:
+        node: the broker core.
+        runner: drives it.
+        listeners: tells where it accepts.
+        machine: tells of memory, disk and descriptors.
+        sampler: knows how fast counters move.
+        save: waits until users, rights and the list of virtual hosts are on the disk.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        runner: Runner,
+        *,
+        listeners: Callable[[], list[ListenerFact]],
+        machine: Callable[[], MachineFacts],
+        sampler: Sampler,
+        save: Callable[[], Awaitable[None]],
+    ) -> None:
+        self.node = node
+        self.runner = runner
+        self.listeners = listeners
+        self.machine = machine
+        self.sampler = sampler
+        self._save = save
+        self.started_wall_ms: Final = node.deadlines.wall_ms
+
+    @property
+    def now_wall_ms(self) -> int:
+        """Milliseconds since 1970."""
+        return int(self.node.clock.wall() * 1000)
+
+    def actor(self, caller: Caller, vhost: VirtualHost) -> Actor:
+        """On whose behalf a command runs."""
+        return Actor(vhost.name, caller.user, None, "")
+
+    async def change(self, command: Callable[[], T], vhost: VirtualHost | None = None) -> T:
+        """Do one thing to the core, and return when that is safe.
+
+        Args:
+            command: checks everything, then changes.
+            vhost: whose log it may be told to; None for users, rights and virtual hosts.
+
+        Raises:
+            TimeoutError: it is done, and not yet safe.
+            BrokerError: what the command raises.
+
+        """
+        outcome: list[T] = []
+        faults: list[Exception] = []
+        safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def finish() -> None:
+            if not safe.done():
+                safe.set_result(None)
+
+        def act() -> None:
+            try:
+                outcome.append(command())
+            except Exception as fault:
+                faults.append(fault)
+
+            if vhost is not None and vhost.journal is not None:
+                vhost.journal.when_safe(finish)
+            else:
+                finish()
+
+        self.runner.run(act)
+        if faults:
+            raise faults[0]
+
+        async with asyncio.timeout(SAFE_WAIT_S):
+            await safe
+            if vhost is None:
+                await self._save()
+
+        return outcome[0]
