@@ -211,7 +211,9 @@ class DeadLetters:
     def dead_letter(self, queue: Queue, message: Message, reason: str) -> None:
         """Send a message that has left its queue on to the queue's DLX, if it has one (DL-03)."""
         settings = queue.settings
-        self._vhost.tally.count_death(queue.type, reason)
+        is_sent = settings.dead_letter_exchange in self._vhost.exchanges
+        strategy = "at_most_once" if is_sent else "disabled"
+        self._vhost.tally.count_death(queue.type, reason, strategy)
         if settings.dead_letter_exchange is None:
             return
 
@@ -235,7 +237,8 @@ class DeadLetters:
                 retained = burial.retained
                 if retained is not None:
                     if is_taken:
-                        self._vhost.tally.count_death(burial.queue.type, "confirmed")
+                        tally = self._vhost.tally
+                        tally.count_death(burial.queue.type, "confirmed", "at_least_once")
 
                     retained.on_answer(retained, is_taken)
         finally:

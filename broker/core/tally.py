@@ -125,7 +125,8 @@ class VHostTally:
         publishes: of channels that are closed.
         queues: by the type of queue, of queues that are deleted.
         sizes: of bodies published, on channels of now too as far as they have told.
-        dead_letters: messages that died, by the type of queue and the reason.
+        dead_letters: messages that died, by the type of queue, the reason and the strategy; those
+            that were handed on for certain count once more, for the reason ``confirmed``.
         publish_in: of exchanges that are deleted.
         publish_out: likewise.
         disk_reads: messages read back by a log that is closed.
@@ -154,7 +155,7 @@ class VHostTally:
         self.publishes = PublishTally()
         self.queues: dict[str, QueueTally] = {}
         self.sizes = SizeTally()
-        self.dead_letters: dict[tuple[str, str], int] = {}
+        self.dead_letters: dict[tuple[str, str, str], int] = {}
         self.publish_in: i64 = 0
         self.publish_out: i64 = 0
         self.disk_reads: i64 = 0
@@ -172,9 +173,16 @@ class VHostTally:
 
         return tally
 
-    def count_death(self, queue_type: str, reason: str) -> None:
-        """A message has died in a queue of that type."""
-        key = (queue_type, reason)
+    def count_death(self, queue_type: str, reason: str, strategy: str) -> None:
+        """A message has died in a queue of that type.
+
+        Args:
+            queue_type: of the queue.
+            reason: of what.
+            strategy: ``disabled``, ``at_most_once`` or ``at_least_once``.
+
+        """
+        key = (queue_type, reason, strategy)
         self.dead_letters[key] = self.dead_letters.get(key, 0) + 1
 
     def absorb(self, other: VHostTally) -> None:

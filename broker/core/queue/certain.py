@@ -46,6 +46,8 @@ class CertainDeadLetters:
 
     def add(self, message: Message, reason: str) -> None:
         """Keep a message that has died, and try to hand it on."""
+        queue = self._queue
+        queue.vhost.tally.count_death(queue.type, reason, "at_least_once")
         letter = RetainedLetter(message, reason, self._answered)
         self._letters[letter] = None
         self.count += 1

@@ -242,6 +242,6 @@ def test_dead_letters_are_counted_by_reason() -> None:
     client.send(1, "basic.get", queue="q")
     client.send(1, "basic.reject", delivery_tag=1)
     assert scene.world.vhost.tally.dead_letters == {
-        ("classic", "maxlen"): 2,
-        ("classic", "rejected"): 1,
+        ("classic", "maxlen", "disabled"): 2,
+        ("classic", "rejected", "disabled"): 1,
     }

@@ -1,0 +1,1 @@
+"""Tells monitoring systems what the broker counts: Prometheus asks, StatsD is sent it."""
