@@ -132,6 +132,32 @@ def _echo_stats(log: LogStats) -> None:
 
 @store.command()
 @directory_argument
+@click.option("--no-backup", is_flag=True, help="Do not keep DIR as it was in DIR.broken-<time>.")
+def repair(directory: str, no_backup: bool) -> None:
+    """Mend DIR: keep what can be read, and say what is lost and what may come back.
+
+    No broker may be using it. The result starts.
+    """
+    from broker.upkeep.repair import repair_directory
+
+    report = repair_directory(directory, has_backup=not no_backup)
+    if not report.before.findings:
+        click.echo(f"{report.path} is sound: there is nothing to mend")
+        return
+
+    for line in [*map(str, report.before.findings), *report.lines]:
+        click.echo(escape(line))
+
+    for finding in report.after.findings:
+        click.echo(escape(f"still {finding}"))
+
+    click.echo("sound" if report.after.is_sound else "DAMAGED still: please report this")
+    if not report.after.is_sound:
+        sys.exit(1)
+
+
+@store.command()
+@directory_argument
 @click.option("--from", "source", required=True, metavar="DATA", help="The directory to copy.")
 @click.option("--no-check", is_flag=True, help="Do not read the copy again to check it.")
 def snapshot(directory: str, source: str, no_check: bool) -> None:

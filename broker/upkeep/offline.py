@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from broker.auth.users import UserStore
 from broker.clock import Clock
-from broker.config.schema import StorageConfig
+from broker.config.schema import DEFAULT_CONFIG
 from broker.core.node import LogKeeper, Node
 from broker.core.recovery import recover_vhost
 from broker.core.settings import NodeSettings
@@ -113,6 +113,7 @@ class OpenDirectory(LogKeeper):
     Args:
         path: is made when it is not there.
         tell: takes level, event and fields of what recovery tells.
+        segment_bytes: of the segments that are begun.
 
     Attributes:
         node: with all that is in the directory. What is done to it is kept by `settle`.
@@ -123,10 +124,16 @@ class OpenDirectory(LogKeeper):
 
     """
 
-    def __init__(self, path: str, tell: Tell = unheard) -> None:
+    def __init__(
+        self,
+        path: str,
+        tell: Tell = unheard,
+        *,
+        segment_bytes: int = DEFAULT_CONFIG.storage.segment_bytes,
+    ) -> None:
         self._disk = SystemDisk()
         self._committer = Committer(_nobody)
-        self._options = LogOptions(os.urandom, segment_bytes=StorageConfig().segment_bytes)
+        self._options = LogOptions(os.urandom, segment_bytes=segment_bytes)
         self._tell = tell
         self._logs: dict[str, SegmentLog] = {}
         directory = DataDirectory(path)
@@ -176,6 +183,15 @@ class OpenDirectory(LogKeeper):
         vhosts = self.node.vhosts.values()
         return [vhost.journal for vhost in vhosts if vhost.journal is not None]
 
+    def save_people(self) -> None:
+        """Write down users, rights, and the list of virtual hosts.
+
+        Raises:
+            StoreError: it cannot be written.
+
+        """
+        self._keeper.save_now(self.node)
+
     def save(self) -> None:
         """Write the state down, and that this is a clean end.
 
@@ -192,9 +208,16 @@ class OpenDirectory(LogKeeper):
             journal.close_cleanly()
 
         self.settle()
-        self._keeper.save_now(self.node)
+        self.save_people()
         for log in self._logs.values():
             log.close()
+
+    def close(self) -> None:
+        """Let go of the directory; what was not saved is as after a kill."""
+        for log in self._logs.values():
+            log.abandon()
+
+        self._keeper.directory.close()
 
     def __enter__(self) -> OpenDirectory:
         return self
@@ -205,7 +228,4 @@ class OpenDirectory(LogKeeper):
         exc: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        for log in self._logs.values():
-            log.abandon()
-
-        self._keeper.directory.close()
+        self.close()
