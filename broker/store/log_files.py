@@ -106,9 +106,7 @@ class LogFiles:
             raise StoreError(f"cannot read {path}: {describe(error)}") from None
 
     def cut(self, name: str, size: int) -> None:
-        """Cut a file behind its last whole batch, and have the disk keep what is before that.
-
-        It may have been written by a broker that was killed before it could sync it.
+        """Cut a file behind its last whole batch, for good.
 
         Raises:
             StoreError: it cannot be done.
@@ -126,6 +124,30 @@ class LogFiles:
                 file.close()
         except OSError as error:
             raise StoreError(f"cannot cut {path} to {size} bytes: {describe(error)}") from None
+
+    def keep(self, name: str, content: bytes) -> None:
+        """Have the disk keep what was read of a file, and nothing behind that.
+
+        A broker may have been killed before it could sync it; or its sync failed, and then the
+        system takes for written what only its memory has. So it is written once more.
+
+        Raises:
+            StoreError: it cannot be done.
+
+        """
+        path = self.path(name)
+        try:
+            file = self.disk.open(path)
+            try:
+                file.write_at(content, 0)
+                if file.size() > len(content):
+                    file.truncate(len(content))
+
+                file.sync()
+            finally:
+                file.close()
+        except OSError as error:
+            raise StoreError(f"cannot write {path}: {describe(error)}") from None
 
     def sync_names(self) -> None:
         """Have the disk keep which files there are.

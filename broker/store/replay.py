@@ -165,7 +165,7 @@ class Replay:
             self.batch_number = int(scan.batch_number)
 
         if is_last:
-            self._files.cut(name, int(scan.end))
+            self._files.keep(name, buffer[: int(scan.end)])
 
         known = self.segments.get(number)
         segment = Segment(number) if known is None else known

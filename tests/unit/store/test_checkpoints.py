@@ -115,3 +115,18 @@ def test_a_start_after_a_clean_end_is_known(sync: str, seed: int) -> None:
     world = StoredWorld(crashed(disk, seed), DIRECTORY)
 
     assert [one.redelivered for one in world.vhost.queues["q"].ready.messages()] == [True] * 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_was_found_after_a_failed_sync_is_there_for_good(seed: int) -> None:
+    """The system does not try to write it again: the broker has to."""
+    disk = FakeDisk(Random(seed))
+    world = with_messages(disk)
+    disk.fail({"sync"})
+    world.open(1).feed(publish(1, "q", b"hare", PERSISTENT))
+    assert world.failures
+    disk = disk.killed()
+    found = ready_count(StoredWorld(disk, DIRECTORY))
+
+    assert found == 4
+    assert ready_count(StoredWorld(disk.crashed(), DIRECTORY)) == found
