@@ -459,6 +459,28 @@ def test_entries_among_what_has_gone_are_moved_together(broker: Broker, cleanly:
     assert broker.read() == list(range(60))
 
 
+def test_entries_that_were_moved_are_moved_again(broker: Broker) -> None:
+    broker.declare(x_stream_max_segment_size_bytes=500)
+    interleave(broker, 20)
+    broker.world.checkpoint()
+    for _ in range(3):
+        broker.world.journal.books.look_after()
+        for _ in range(40):
+            # In the same batch as the entries that move.
+            broker.client.publish("other", bytes(900), delivery_mode=2)
+
+        broker.world.write()
+        broker.world.queue("other").purge()
+        broker.world.checkpoint()
+
+    tidy(broker)
+    sizes = [int(one.size) for one in broker.world.log.segments.values()]
+    assert sum(sizes) < 10_000
+    assert broker.live_counts() == 20
+    broker.restart(cleanly=False)
+    assert broker.read() == list(range(20))
+
+
 def test_entries_that_go_while_they_are_moved_stay_gone(broker: Broker) -> None:
     broker.declare(x_stream_max_segment_size_bytes=0)
     interleave(broker, 20)
