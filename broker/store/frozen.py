@@ -18,41 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["FrozenDisk"]
 
 
-class _FrozenFile(File):
-    """A file of the view. It can be cut, for this reader."""
-
-    def __init__(self, log: LogView, name: str) -> None:
-        self._log = log
-        self._name = name
-        self._size = log.size(name)
-
-    def read_at(self, size: int, offset: int) -> bytes:
-        return self._log.read_at(self._name, min(size, self._size - offset), offset)
-
-    def write_at(self, data: bytes, offset: int) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    def sync(self) -> None:
-        """Nothing is written."""
-
-    def allocate(self, size: int) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    def truncate(self, size: int) -> None:
-        self._size = min(size, self._size)
-
-    def size(self) -> int:
-        return self._size
-
-    def close(self) -> None:
-        """The view closes it."""
-
-
 class _MemoryFile(File):
-    """A file that was made new."""
+    """A file that is kept in memory."""
 
-    def __init__(self) -> None:
-        self._data = bytearray()
+    def __init__(self, data: bytes = b"") -> None:
+        self._data = bytearray(data)
 
     def read_at(self, size: int, offset: int) -> bytes:
         return bytes(self._data[offset : offset + size])
@@ -76,6 +46,45 @@ class _MemoryFile(File):
 
     def close(self) -> None:
         """It stays until the disk goes."""
+
+
+class _FrozenFile(File):
+    """A file of the view; one that is written to is in memory from then on."""
+
+    def __init__(self, log: LogView, name: str) -> None:
+        self._log = log
+        self._name = name
+        self._own: _MemoryFile | None = None
+
+    def _to_change(self) -> _MemoryFile:
+        if self._own is None:
+            self._own = _MemoryFile(self.read_at(self.size(), 0))
+
+        return self._own
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        if self._own is not None:
+            return self._own.read_at(size, offset)
+
+        return self._log.read_at(self._name, size, offset)
+
+    def write_at(self, data: bytes, offset: int) -> None:
+        self._to_change().write_at(data, offset)
+
+    def sync(self) -> None:
+        """There is no disk."""
+
+    def allocate(self, size: int) -> None:
+        """There is nothing to claim."""
+
+    def truncate(self, size: int) -> None:
+        self._to_change().truncate(size)
+
+    def size(self) -> int:
+        return self._log.size(self._name) if self._own is None else self._own.size()
+
+    def close(self) -> None:
+        """The view closes it."""
 
 
 class FrozenDisk(Disk):
