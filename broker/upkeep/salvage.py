@@ -58,7 +58,8 @@ HOLDER_START: Final = 1
 ROWS_START: Final = 5
 INDEX_POSITIONS_START: Final = 25
 INDEX_REDELIVERED: Final = slice(9, 17)
-INDEX_BYTES: Final = slice(17, 25)
+HOLDER_BYTES: Final = 4
+DEADLINE_BYTES: Final = 8
 
 
 class Salvage:
@@ -247,6 +248,8 @@ class Salvage:
 
         if kind in (QUEUE_DECLARED, EXCHANGE_DECLARED):
             self._end_namesake(sink, record)
+        elif kind == MESSAGE:
+            body = self._message_body(record)
         elif kind == MOVED:
             body = self._moved_body(record)
         elif kind in (SETTLED, PURGED):
@@ -277,6 +280,28 @@ class Salvage:
     def _can_follow(self, position: int) -> bool:
         """Whether the message at a position can be read, there or where it was moved to."""
         return self.readable.has(position) or position in self._moved
+
+    def _message_body(self, record: Record) -> bytes | None:
+        """In a queue that is declared anew nobody knows what a deadline meant: it has none.
+
+        For an exchange that delays it was the time when the message is due.
+
+        """
+        stored = StoredMessage(record.buffer, record.start, record.end)
+        places = [
+            place
+            for place in range(int(stored.row_count))
+            if int(stored.holder(place)) in self._unknown and stored.deadline(place)
+        ]
+        if not places:
+            return None
+
+        body = bytearray(record.body)
+        for place in places:
+            start = HEAD_BYTES + ROW_BYTES * place + HOLDER_BYTES
+            body[start : start + DEADLINE_BYTES] = bytes(DEADLINE_BYTES)
+
+        return bytes(body)
 
     def _moved_body(self, record: Record) -> bytes | None:
         """A message whose old place is not there any more has come anew."""

@@ -410,14 +410,21 @@ def test_whatever_is_damaged_all_that_is_whole_is_kept(
     assert report.before.is_sound == starts(tmp_path / "other")
     assert report.after.is_sound, (report.lines, report.after.findings)
     left = bodies(exported(data))
-    missing = [body for (_, body), count in (whole - left).items() for _ in range(count)]
-    for body in missing:
+    for body, count in (by_body(whole) - by_body(left)).items():
         raw = base64.b64decode(body)
-        assert any(raw in message for message in lost), (body, report.lines)
+        # The fourth octet of a record says in how many queues the message is.
+        gone = sum(message[3] for message in lost if raw in message)
+        assert gone >= count, (body, report.lines)
 
     # What comes back was there once: five messages were acknowledged, and "full" drops its own.
     for queue, _ in left - whole:
-        assert queue in ("plain", "full", "graves")
+        known = queue in ("plain", "full", "graves") or queue.startswith("leveret.recovered.")
+        assert known or any(f"'{queue}' was lost" in line for line in report.lines)
+
+
+def by_body(found: Counter[tuple[str, str]]) -> Counter[str]:
+    """The same wherever they are: a queue whose declaration is lost may have another name."""
+    return Counter(body for _, body in found.elements())
 
 
 # -- stats
