@@ -26,11 +26,12 @@ from broker.core.settings import NodeSettings
 from broker.errors import StoreError
 from broker.keeper import NodeKeeper
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
-from broker.metrics.sampler import Sampler
+from broker.metrics.sampler import SAMPLE_INTERVAL_S, Sampler
 from broker.net.listeners import Address, Listeners
 from broker.net.memory import keep_freed_memory
 from broker.net.pump import Pump
 from broker.net.reception import Reception
+from broker.net.ticker import Ticker
 from broker.node_state import without_spent_defaults
 from broker.protocol.connection import Connection
 from broker.store.directory import DataDirectory, default_data_directory
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from broker.config.schema import Config
     from broker.http_api import HTTPAPI
     from broker.protocol.link import Link, Peer
+    from broker.store.counted import DiskCounts
+    from broker.telemetry import Telemetry
 
     Log = Callable[[str, str, dict[str, object]], None]
 
@@ -187,7 +190,9 @@ class Application:
         self.node = node
         self.pump = pump
         self.sampler = Sampler(node)
+        self._sampling = Ticker(pump, SAMPLE_INTERVAL_S, self._sample)
         self.http_api: HTTPAPI | None = None
+        self.telemetry: Telemetry | None = None
         self._reception = reception
         self._listeners = listeners
         self._kept = kept
@@ -236,6 +241,11 @@ class Application:
         """Where it keeps what lasts; None where it keeps nothing."""
         return None if self._kept is None else self._kept.keeper.directory.path
 
+    @property
+    def disk_counts(self) -> DiskCounts | None:
+        """What was done to the disk; None where nothing is kept."""
+        return None if self._kept is None else self._kept.logs.counts
+
     async def start_http_api(self, config: Config, log: Log) -> None:
         """Serve the HTTP API, if there is to be one.
 
@@ -247,6 +257,21 @@ class Application:
             # It takes a third of a second; connections are served meanwhile.
             module = await asyncio.to_thread(import_module, "broker.http_api")
             self.http_api = await module.start_http_api(self, config, log)
+
+    async def start_telemetry(self, config: Config, log: Log) -> None:
+        """Start exporters and datagram listeners, where there are to be any.
+
+        Raises:
+            StartError: the configuration names an address that cannot be had.
+
+        """
+        metrics = config.metrics
+        if metrics.prometheus.is_enabled or metrics.statsd.is_enabled or config.listeners.datagram:
+            module = import_module("broker.telemetry")
+            self.telemetry = await module.start_telemetry(self, config, log)
+
+    def _sample(self) -> None:
+        self.sampler.sample(self.node.clock.monotonic())
 
     async def save(self) -> None:
         """Wait until users, rights and the list of virtual hosts are on the disk."""
@@ -269,6 +294,10 @@ class Application:
         """Accept nobody, close every connection with 320 (rule C-78), wait, abort what is left."""
         self._reception.shut()
         self._listeners.close()
+        self._sampling.stop()
+        if self.telemetry is not None:
+            await self.telemetry.stop()
+
         if self.http_api is not None:
             await self.http_api.stop()
 
@@ -349,6 +378,7 @@ async def _serve(config: Config, log: Log) -> None:
     _log_start(config, app, log)
     try:
         await app.start_http_api(config, log)
+        await app.start_telemetry(config, log)
     except BaseException:
         await app.stop()
         raise

@@ -21,7 +21,7 @@ from broker.config.schema import (
     AMQPListenerConfig,
     Config,
     HTTPListenerConfig,
-    ListenersConfig,
+    MetricsListenerConfig,
 )
 from broker.logs import Log
 from broker.net.addresses import format_address
@@ -65,13 +65,15 @@ class Broker:
         log_level: str = "warning",
     ) -> None:
         listener = AMQPListenerConfig(bind=host, port=port)
-        self._config = _load(config)._replace(listeners=ListenersConfig(amqp=(listener,)))
+        loaded = _load(config)
+        listeners = loaded.listeners._replace(amqp=(listener,))
+        self._config = loaded._replace(listeners=listeners)
         # Nothing is kept unless it was said where: two brokers would want the usual place.
         if self._config.storage.data_dir is None:
             storage = self._config.storage._replace(memory_only=True)
             self._config = self._config._replace(storage=storage)
 
-        self._config = _with_own_management(self._config)
+        self._config = _with_own_metrics(_with_own_management(self._config))
         self._log = Log(log_level)
         self._app: Application | None = None
 
@@ -110,6 +112,7 @@ class Broker:
         self._app = await Application.start(self._config, self._log)
         try:
             await self._app.start_http_api(self._config, self._log)
+            await self._app.start_telemetry(self._config, self._log)
         except BaseException:
             await self.stop()
             raise
@@ -160,6 +163,18 @@ class Broker:
         """``http://host:port``, where the HTTP API is; empty where it was not enabled."""
         api = self._running.http_api
         return "" if api is None else f"http://{api.addresses[0]}"
+
+    @property
+    def metrics_url(self) -> str:
+        """``http://host:port``, where Prometheus may ask; empty where that was not enabled."""
+        telemetry = self._running.telemetry
+        return f"http://{telemetry.addresses[0]}" if telemetry and telemetry.addresses else ""
+
+    @property
+    def datagram_ports(self) -> list[int]:
+        """The ports that datagrams may be sent to."""
+        telemetry = self._running.telemetry
+        return [] if telemetry is None else [one.port for one in telemetry.datagrams]
 
     @property
     def _running(self) -> Application:
@@ -254,6 +269,19 @@ def _with_own_management(config: Config) -> Config:
         management = management._replace(listeners=(listener,))
 
     return config._replace(management=management)
+
+
+def _with_own_metrics(config: Config) -> Config:
+    """No answers to Prometheus but where they were asked for, and then on a free port."""
+    prometheus = config.metrics.prometheus
+    if not config.origin.names(("metrics", "prometheus", "enabled")):
+        prometheus = prometheus._replace(is_enabled=False)
+
+    if not config.origin.names(("metrics", "prometheus", "listeners")):
+        listener = MetricsListenerConfig(bind="127.0.0.1", port=0)
+        prometheus = prometheus._replace(listeners=(listener,))
+
+    return config._replace(metrics=config.metrics._replace(prometheus=prometheus))
 
 
 def _account(config: Config) -> tuple[str, str, str]:

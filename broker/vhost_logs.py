@@ -13,7 +13,7 @@ from broker.core.node import LogKeeper
 from broker.core.recovery import recover_vhost
 from broker.errors import StoreError
 from broker.store.committer import ThreadedCommitter
-from broker.store.disk import SystemDisk
+from broker.store.counted import CountedDisk
 from broker.store.log import LogOptions, SegmentLog
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.core.vhost import VirtualHost
     from broker.net.pump import Pump
+    from broker.store.counted import DiskCounts
 
     Log = Callable[[str, str, dict[str, object]], None]
 
@@ -55,10 +56,15 @@ class VHostLogs(LogKeeper):
         self._pump: Pump | None = None
         self._on_failure: Callable[[str], None] | None = None
         self._failure = ""
-        self._disk = SystemDisk()
+        self._disk = CountedDisk()
         self._options = LogOptions(os.urandom, storage.sync, storage.segment_bytes)
         self._committer = ThreadedCommitter(self._notify)
         self._logs: dict[str, SegmentLog] = {}
+
+    @property
+    def counts(self) -> DiskCounts:
+        """What was done to the disk."""
+        return self._disk.counts
 
     def recover(self, node: Node) -> None:
         """Bring back what is in the virtual hosts of a node; those it makes later have logs too.

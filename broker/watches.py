@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.net.descriptors import DescriptorWatch, descriptors_max, open_descriptors
 from broker.net.disk import DiskWatch, free_bytes
 from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
 
@@ -18,14 +19,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Watch", "start_watches"]
 
-Watch = MemoryWatch | DiskWatch
+Watch = MemoryWatch | DiskWatch | DescriptorWatch
 
 
 def start_watches(
     config: Config, node: Node, pump: Pump, data_dir: str | None, log: Log
 ) -> list[Watch]:
-    """Watch what the configuration sets a limit for, the data directory only where there is one."""
-    watches: list[Watch | None] = [_watch_memory(config, node, pump, log)]
+    """Watch what the configuration sets a limit for, the data directory only where there is one.
+
+    It may be done again, with other limits, when those of before have been stopped: the alarms
+    become what they are by the new ones.
+
+    """
+    watches: list[Watch | None] = [
+        _watch_memory(config, node, pump, log),
+        _watch_descriptors(config, node, pump, log),
+    ]
     if data_dir is not None:
         watches.append(_watch_disk(config, node, pump, data_dir, log))
 
@@ -40,6 +49,7 @@ def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWat
         limit = None if available is None else int(available * memory.limit_fraction)
 
     if limit is None:
+        node.set_alarm("memory", False)
         return None
 
     if resident_bytes() is None:
@@ -53,6 +63,7 @@ def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWat
         node.set_alarm("memory", is_over)
 
     watch = MemoryWatch(pump, tell, limit, on_short=node.memory_is_short)
+    watch.take_over("memory" in node.alarms)
     watch.check()
     return watch
 
@@ -60,6 +71,7 @@ def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWat
 def _watch_disk(config: Config, node: Node, pump: Pump, path: str, log: Log) -> DiskWatch | None:
     limit = config.alarms.disk.free_bytes_min
     if limit is None:
+        node.set_alarm("disk", False)
         return None
 
     if free_bytes(path) is None:
@@ -74,5 +86,28 @@ def _watch_disk(config: Config, node: Node, pump: Pump, path: str, log: Log) -> 
         node.set_alarm("disk", is_short)
 
     watch = DiskWatch(pump, tell, limit, lambda: free_bytes(path))
+    watch.take_over("disk" in node.alarms)
+    watch.check()
+    return watch
+
+
+def _watch_descriptors(config: Config, node: Node, pump: Pump, log: Log) -> DescriptorWatch | None:
+    fraction = config.alarms.descriptors.limit_fraction
+    maximum = descriptors_max()
+    if fraction is None or maximum is None or open_descriptors() is None:
+        node.set_alarm("descriptors", False, is_quiet=True)
+        return None
+
+    limit = int(maximum * fraction)
+
+    def tell(is_over: bool) -> None:
+        if is_over:
+            fields: dict[str, object] = {"used": open_descriptors(), "limit": limit}
+            log("warning", "descriptors.over", {**fields, "maximum": maximum})
+
+        node.set_alarm("descriptors", is_over, is_quiet=True)
+
+    watch = DescriptorWatch(pump, tell, limit)
+    watch.take_over("descriptors" in node.quiet_alarms)
     watch.check()
     return watch

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.auth.mechanisms import MECHANISM_NAMES
-from broker.config import storage_fields, topology_fields, user_fields
+from broker.config import log_fields, storage_fields, topology_fields, user_fields
 from broker.config.management_fields import management_key
+from broker.config.metrics_fields import datagram_key, metrics_key
 from broker.config.records import Key, ListOf, NamedMap, Record, Values
 from broker.config.schema import (
     DEFAULT_CONFIG,
@@ -21,7 +22,6 @@ from broker.config.schema import (
     Config,
     LimitsConfig,
     ListenersConfig,
-    LogConfig,
     NodeConfig,
     Secret,
 )
@@ -117,6 +117,8 @@ LISTENERS_AMQP: Final = Key(
     "AMQP 0-9-1 without TLS; as many as you like.",
 )
 
+LISTENERS_DATAGRAM: Final = datagram_key(_Bind())
+
 AUTH_MECHANISMS: Final = Key(
     "mechanisms",
     ListOf("mechanism names", Choice(*MECHANISM_NAMES), minimum=1),
@@ -196,16 +198,6 @@ LIMITS_CONSUMER_TIMEOUT: Final = Key(
     written="30m",
 )
 
-LOG_LEVEL: Final = Key(
-    "level",
-    Choice("debug", "info", "warning", "error"),
-    _D.log.level,
-    "debug, info, warning or error: this and what is worse is logged.",
-    written="info",
-)
-LOG_FORMAT: Final = Key(
-    "format", Choice("text", "json"), _D.log.format, "text or json.", written="text"
-)
 PRODUCT: Final = Key(
     "product",
     Choice("Leveret", "RabbitMQ"),
@@ -245,9 +237,13 @@ LISTENERS: Final = Key(
     "listeners",
     Record(
         "the listeners",
-        (LISTENERS_AMQP,),
-        lambda v: ListenersConfig(v[LISTENERS_AMQP]),
-        {"tcp": "AMQP listeners are called amqp", "amqps": "TLS is not supported yet"},
+        (LISTENERS_AMQP, LISTENERS_DATAGRAM),
+        lambda v: ListenersConfig(v[LISTENERS_AMQP], v[LISTENERS_DATAGRAM]),
+        {
+            "tcp": "AMQP listeners are called amqp",
+            "udp": "write datagram",
+            "amqps": "TLS is not supported yet",
+        },
     ),
     _D.listeners,
     "Where clients connect.",
@@ -321,12 +317,6 @@ HEARTBEAT: Final = Key(
     "Offered to clients, who decide; 0 is none.",
     written="60s",
 )
-LOG: Final = Key(
-    "log",
-    Record("the log", (LOG_LEVEL, LOG_FORMAT), lambda v: LogConfig(v[LOG_LEVEL], v[LOG_FORMAT])),
-    _D.log,
-    "Goes to standard error.",
-)
 COMPATIBILITY: Final = Key(
     "compatibility",
     Record(
@@ -338,6 +328,7 @@ COMPATIBILITY: Final = Key(
     "For programs that look closely.",
 )
 MANAGEMENT: Final = management_key(_Bind())
+METRICS: Final = metrics_key(_Bind())
 
 _KEYS: Final = (
     VERSION,
@@ -349,10 +340,11 @@ _KEYS: Final = (
     storage_fields.STORAGE,
     LIMITS,
     HEARTBEAT,
-    LOG,
+    log_fields.LOG,
     COMPATIBILITY,
     storage_fields.ALARMS,
     MANAGEMENT,
+    METRICS,
 )
 
 
@@ -366,10 +358,11 @@ def _config(values: Values) -> Config:
         storage=values[storage_fields.STORAGE],
         limits=values[LIMITS],
         heartbeat_s=int(values[HEARTBEAT]),
-        log=values[LOG],
+        log=values[log_fields.LOG],
         compatibility=values[COMPATIBILITY],
         alarms=values[storage_fields.ALARMS],
         management=values[MANAGEMENT],
+        metrics=values[METRICS],
     )
 
 

@@ -24,19 +24,26 @@ __all__ = [
     "BindingConfig",
     "CompatibilityConfig",
     "Config",
+    "DatagramListenerConfig",
+    "DescriptorAlarmConfig",
     "DiskAlarmConfig",
     "ExchangeConfig",
     "HTTPListenerConfig",
     "LimitsConfig",
     "ListenersConfig",
     "LogConfig",
+    "LogFileConfig",
     "ManagementConfig",
     "MemoryAlarmConfig",
+    "MetricsConfig",
+    "MetricsListenerConfig",
     "NodeConfig",
     "PermissionConfig",
     "PolicyConfig",
+    "PrometheusConfig",
     "QueueConfig",
     "Secret",
+    "StatsDConfig",
     "StorageConfig",
     "TopicPermissionConfig",
     "UserConfig",
@@ -83,8 +90,27 @@ class AMQPListenerConfig(NamedTuple):
     backlog: int = 1024
 
 
+class DatagramListenerConfig(NamedTuple):
+    bind: str = "localhost"
+    port: int = 5140
+    """0 takes any free port."""
+
+    vhost: str = "/"
+    exchange: str = "amq.topic"
+    format: str = "raw"
+    """``raw``, ``syslog`` or ``gelf``."""
+
+    routing_key: str = "datagram.{source}"
+    size_bytes_max: int = 65_536
+    rate_max: int = 10_000
+    """Datagrams a second."""
+
+    is_persistent: bool = False
+
+
 class ListenersConfig(NamedTuple):
     amqp: tuple[AMQPListenerConfig, ...] = (AMQPListenerConfig(),)
+    datagram: tuple[DatagramListenerConfig, ...] = ()
 
 
 class AuthConfig(NamedTuple):
@@ -225,12 +251,70 @@ class ManagementConfig(NamedTuple):
     listeners: tuple[HTTPListenerConfig, ...] = (HTTPListenerConfig(),)
 
 
+class MetricsListenerConfig(NamedTuple):
+    bind: str = "localhost"
+    port: int = 15692
+    """0 takes any free port."""
+
+
+class PrometheusConfig(NamedTuple):
+    is_enabled: bool = True
+    """An embedded broker has it only where its configuration says so."""
+
+    listeners: tuple[MetricsListenerConfig, ...] = (MetricsListenerConfig(),)
+
+
+class StatsDConfig(NamedTuple):
+    is_enabled: bool = False
+    host: str = "localhost"
+    port: int = 8125
+    format: str = "statsd"
+    """``statsd`` or ``dogstatsd``."""
+
+    prefix: str = "leveret"
+    interval_s: float = 10.0
+    tags_written: tuple[str, ...] = ()
+    """Each ``name:value``."""
+
+    has_queues: bool = False
+
+    @property
+    def tags(self) -> list[tuple[str, str]]:
+        """Names and values."""
+        parts = [tag.partition(":") for tag in self.tags_written]
+        return [(name, value) for name, _, value in parts]
+
+
+class MetricsConfig(NamedTuple):
+    prometheus: PrometheusConfig = PrometheusConfig()
+    statsd: StatsDConfig = StatsDConfig()
+
+
+class LogFileConfig(NamedTuple):
+    path: str | None = None
+    """None is standard error."""
+
+    size_bytes_max: int = 10_485_760
+    files_max: int = 5
+    """Files kept, the one that is written to among them."""
+
+
 class LogConfig(NamedTuple):
     level: str = "info"
     """``debug``, ``info``, ``warning`` or ``error``."""
 
     format: str = "text"
     """``text`` or ``json``."""
+
+    levels: tuple[tuple[str, str], ...] = ()
+    """Category and its level, where that is another one."""
+
+    file: LogFileConfig = LogFileConfig()
+    has_access: bool = False
+    """Whether each HTTP request has a line."""
+
+    has_exchange: bool = False
+    """Whether there is amq.rabbitmq.log in the virtual host /."""
 
 
 class CompatibilityConfig(NamedTuple):
@@ -258,9 +342,15 @@ class DiskAlarmConfig(NamedTuple):
     """RabbitMQ's default; None for no alarm."""
 
 
+class DescriptorAlarmConfig(NamedTuple):
+    limit_fraction: float | None = 0.9
+    """Of the file descriptors that the process may have; None for no alarm."""
+
+
 class AlarmsConfig(NamedTuple):
     memory: MemoryAlarmConfig = MemoryAlarmConfig()
     disk: DiskAlarmConfig = DiskAlarmConfig()
+    descriptors: DescriptorAlarmConfig = DescriptorAlarmConfig()
 
 
 _GUEST: Final = UserConfig("guest", password=Secret("guest"), tags=("administrator",))
@@ -286,6 +376,7 @@ class Config(NamedTuple):
     compatibility: CompatibilityConfig = CompatibilityConfig()
     alarms: AlarmsConfig = AlarmsConfig()
     management: ManagementConfig = ManagementConfig()
+    metrics: MetricsConfig = MetricsConfig()
     warnings: tuple[Problem, ...] = ()
     """What is allowed and probably not meant; say it once at start."""
 

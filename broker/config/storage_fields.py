@@ -12,6 +12,7 @@ from broker.config.records import Key, Record, Values
 from broker.config.schema import (
     DEFAULT_CONFIG,
     AlarmsConfig,
+    DescriptorAlarmConfig,
     DiskAlarmConfig,
     MemoryAlarmConfig,
     StorageConfig,
@@ -81,6 +82,26 @@ class _MemoryLimit(Shape[MemoryAlarmConfig]):
         return {"anyOf": [percent, self._size.json_schema(), {"type": "null"}]}
 
 
+class _Share(Shape[float | None]):
+    """A share in percent, or null."""
+
+    def __init__(self) -> None:
+        super().__init__("a share as 90%, or null for no alarm", None)
+
+    def read(self, node: Node, at: Keys, report: Report) -> float | None:
+        if not isinstance(node, Scalar):
+            return self.refuse(node, at, report)
+
+        percent = node.text.removesuffix("%").strip()
+        if node.text.endswith("%") and percent.isdecimal() and 1 <= int(percent) <= 100:
+            return int(percent) / 100
+
+        return None if node.value is None else self.refuse(node, at, report)
+
+    def json_schema(self) -> JSON:
+        return {"anyOf": [{"type": "string", "pattern": "^[0-9]+%$"}, {"type": "null"}]}
+
+
 STORAGE_DIRECTORY: Final = Key(
     "data_dir",
     Nullable(_Directory(), "the usual place"),
@@ -146,6 +167,26 @@ ALARMS_DISK: Final = Key(
 )
 
 
+DESCRIPTOR_LIMIT: Final = Key(
+    "limit",
+    _Share(),
+    _D.alarms.descriptors.limit_fraction,
+    "The share of those that the process may have; null for no alarm.",
+    written="90%",
+)
+ALARMS_DESCRIPTORS: Final = Key(
+    "file_descriptors",
+    Record(
+        "the file descriptor alarm",
+        (DESCRIPTOR_LIMIT,),
+        lambda v: DescriptorAlarmConfig(v[DESCRIPTOR_LIMIT]),
+    ),
+    _D.alarms.descriptors,
+    "When file descriptors run out, one of which each connection takes. It is seen and logged;"
+    " nobody is held back by it.",
+)
+
+
 def _storage(values: Values) -> StorageConfig:
     return StorageConfig(
         data_dir=values[STORAGE_DIRECTORY],
@@ -175,9 +216,9 @@ ALARMS: Final = Key(
     "alarms",
     Record(
         "the alarms",
-        (ALARMS_MEMORY, ALARMS_DISK),
-        lambda v: AlarmsConfig(v[ALARMS_MEMORY], v[ALARMS_DISK]),
+        (ALARMS_MEMORY, ALARMS_DISK, ALARMS_DESCRIPTORS),
+        lambda v: AlarmsConfig(v[ALARMS_MEMORY], v[ALARMS_DISK], v[ALARMS_DESCRIPTORS]),
     ),
     _D.alarms,
-    "When publishers are held back.",
+    "When the broker has too little of something.",
 )

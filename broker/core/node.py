@@ -116,6 +116,7 @@ class Node:
         "on_state_changed",
         "outputs",
         "parameters",
+        "quiet_alarms",
         "random_bytes",
         "settings",
         "started_s",
@@ -155,6 +156,8 @@ class Node:
         self.connection_counts: dict[str, int] = {}
         self.channel_counts: dict[str, int] = {}
         self.alarms: dict[str, None] = {}
+        # Alarms that hold nobody back.
+        self.quiet_alarms: dict[str, None] = {}
         # Counts of what is gone: connections, and virtual hosts with all they had.
         self.churn = Churn()
         self.tally = VHostTally()
@@ -339,26 +342,31 @@ class Node:
 
     # -- alarms and the end
 
-    def set_alarm(self, name: str, is_on: bool) -> None:
+    def set_alarm(self, name: str, is_on: bool, *, is_quiet: bool = False) -> None:
         """Raise or clear an alarm (rules MA-01..MA-04).
 
         Args:
-            name: ``memory`` or ``disk``.
+            name: ``memory``, ``disk`` or ``store``; or ``descriptors``, which is a quiet one.
             is_on: whether it holds.
+            is_quiet: whether it is only to be seen, and holds nobody back.
 
         """
-        if (name in self.alarms) == is_on:
+        alarms = self.quiet_alarms if is_quiet else self.alarms
+        if (name in alarms) == is_on:
             return
 
         if is_on:
-            self.alarms[name] = None
+            alarms[name] = None
         else:
-            del self.alarms[name]
+            del alarms[name]
 
         key = "alarm.set" if is_on else "alarm.cleared"
         self.log("warning", key, {"alarm": name})
         if self.events is not None:
             self.events.tell(key, source=name, node=self.settings.node_name)
+
+        if is_quiet:
+            return
 
         for connection in list(self.connections):
             connection.alarms_changed()

@@ -27,20 +27,17 @@ __all__ = [
     "FAMILIES",
     "GAUGE",
     "HISTOGRAM",
-    "SYNC_BOUNDS_S",
     "Family",
     "Labels",
     "cluster_families",
     "node_families",
+    "queue_depths",
     "row_families",
 ]
 
 COUNTER: Final = "counter"
 GAUGE: Final = "gauge"
 HISTOGRAM: Final = "histogram"
-
-SYNC_BOUNDS_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
-"""Upper bounds of the classes of how long a sync took."""
 
 PROTOCOL: Final = (("protocol", "amqp091"),)
 QUEUE_TYPES: Final = ("classic", "quorum", "stream")
@@ -95,6 +92,7 @@ def node_families(snapshot: Snapshot) -> Iterator[Family]:
         yield from group(snapshot)
 
     yield from _alarms(snapshot)
+    yield from _datagrams(snapshot)
 
 
 def _gauges(snapshot: Snapshot) -> Iterator[Family]:
@@ -273,7 +271,7 @@ def _persister(snapshot: Snapshot) -> Iterator[Family]:
             [()],
             [disk.sync_s],
             disk.sync_classes,
-            SYNC_BOUNDS_S,
+            disk.sync_bounds_s,
         )
 
 
@@ -293,6 +291,35 @@ def _alarms(snapshot: Snapshot) -> Iterator[Family]:
         yield from _single(f"alarms_{name}", GAUGE, text, int(alarm in snapshot.alarms))
 
 
+def _datagrams(snapshot: Snapshot) -> Iterator[Family]:
+    rows = snapshot.datagrams
+    if not rows:
+        return
+
+    labels: list[Labels] = [(("listener", row.listener),) for row in rows]
+    yield Family(
+        "leveret_datagrams_received",
+        COUNTER,
+        "Datagrams that came",
+        labels,
+        [row.received for row in rows],
+    )
+    yield Family(
+        "leveret_datagrams_published",
+        COUNTER,
+        "Datagrams that reached a queue",
+        labels,
+        [row.published for row in rows],
+    )
+    yield Family(
+        "leveret_datagrams_dropped",
+        COUNTER,
+        "Datagrams that were dropped, by the reason",
+        [(("listener", row.listener), ("reason", why)) for row in rows for why, _ in row.dropped],
+        [count for row in rows for _, count in row.dropped],
+    )
+
+
 # -- of each thing in it
 
 
@@ -307,7 +334,8 @@ def _queue_labels(rows: Rows) -> list[Labels]:
     return [(("vhost", row.vhost), ("queue", row.name)) for row in rows.queues]
 
 
-def _queue_coarse(rows: Rows) -> Iterator[Family]:
+def queue_depths(rows: Rows) -> Iterator[Family]:
+    """How many messages there are in each queue."""
     columns = (
         ("queue_messages_ready", GAUGE, "Messages ready to be delivered to consumers"),
         ("queue_messages_unacked", GAUGE, "Messages delivered and not yet acknowledged"),
@@ -460,7 +488,7 @@ def _typed(row: ExchangeRow) -> Labels:
 
 
 ROW_GROUPS: Final[dict[str, Callable[[Rows], Iterator[Family]]]] = {
-    "queue_coarse_metrics": _queue_coarse,
+    "queue_coarse_metrics": queue_depths,
     "queue_consumer_count": _queue_consumers,
     "queue_metrics": _queue_metrics,
     "queue_delivery_metrics": _queue_deliveries,

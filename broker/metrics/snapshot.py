@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ChannelRow",
     "ConnectionRow",
+    "DatagramReading",
     "DiskReading",
     "ExchangeRow",
     "MachineReading",
@@ -64,6 +65,18 @@ class DiskReading(NamedTuple):
     sync_classes: tuple[int, ...] = ()
     """Syncs by how long they took, as many as there are bounds, and one more."""
 
+    sync_bounds_s: tuple[float, ...] = ()
+
+
+class DatagramReading(NamedTuple):
+    """What came to a datagram listener, and what became of it."""
+
+    listener: str
+    received: int
+    published: int
+    dropped: tuple[tuple[str, int], ...]
+    """Reasons, and how many for each."""
+
 
 class Snapshot(NamedTuple):
     """A node at one moment.
@@ -94,6 +107,7 @@ class Snapshot(NamedTuple):
     alarms: tuple[str, ...]
     machine: MachineReading
     disk: DiskReading
+    datagrams: tuple[DatagramReading, ...] = ()
 
 
 class QueueRow(NamedTuple):
@@ -197,7 +211,7 @@ def read_node(node: Node, machine: MachineReading, disk: DiskReading) -> Snapsho
         queue_count=sum(len(vhost.queues) for vhost in node.vhosts.values()),
         consumer_count=consumers,
         publisher_count=sum(1 for one in channels if one.publisher.publish_count),
-        alarms=tuple(node.alarms),
+        alarms=(*node.alarms, *node.quiet_alarms),
         machine=machine,
         disk=disk,
     )

@@ -70,6 +70,10 @@ class DiskWatch:
         """Sample no more; the alarm stays as it is."""
         self._timer.cancel()
 
+    def take_over(self, is_on: bool) -> None:
+        """The alarm is as an earlier watch has left it."""
+        self._is_short = is_on
+
     def check(self) -> None:
         """Take one sample now."""
         free = self._sample()

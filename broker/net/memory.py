@@ -101,6 +101,10 @@ class MemoryWatch:
         """Sample no more; the alarm stays as it is."""
         self._timer.cancel()
 
+    def take_over(self, is_on: bool) -> None:
+        """The alarm is as an earlier watch has left it."""
+        self._is_over = is_on
+
     def check(self) -> None:
         """Take one sample now."""
         used = self._sample()

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["Disk", "File", "SystemDisk"]
+__all__ = ["Disk", "File", "SystemDisk", "SystemFile", "open_descriptor"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -151,10 +151,10 @@ class SystemDisk(Disk):
     __slots__ = ()
 
     def create(self, path: str) -> File:
-        return SystemFile(_open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+        return SystemFile(open_descriptor(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
 
     def open(self, path: str) -> File:
-        return SystemFile(_open(path, os.O_RDWR))
+        return SystemFile(open_descriptor(path, os.O_RDWR))
 
     def rename(self, old: str, new: str) -> None:
         os.replace(old, new)
@@ -181,6 +181,7 @@ class SystemDisk(Disk):
             os.close(descriptor)
 
 
-def _open(path: str, flags: int) -> int:
+def open_descriptor(path: str, flags: int) -> int:
+    """Open a file for this process and for nobody else."""
     # Windows: no translation of line ends. Elsewhere there is no such flag.
     return os.open(path, flags | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0), 0o600)

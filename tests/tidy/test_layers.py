@@ -11,10 +11,10 @@ from tests.tidy.source import Source, package_sources
 
 BASE: Final = {"broker", "errors", "limits", "clock"}
 WIRE: Final = BASE | {"wire"}
-SETTINGS: Final = {"config.schema", "config.problems"}
+SETTINGS: Final = {"config.schema", "config.problems", "config.datagram_templates"}
 BELOW_CORE: Final = WIRE | SETTINGS | {"auth", "store.api", "store.records"}
 BELOW_RIM: Final = BELOW_CORE | {"core", "protocol", "metrics"}
-STATE: Final = {"node_state", "keeper", "vhost_logs", "watches", "upkeep"}
+STATE: Final = {"node_state", "keeper", "vhost_logs", "watches", "upkeep", "machine"}
 RIM: Final = {
     "net",
     "management",
@@ -36,6 +36,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "build": BASE,
     "wire": BASE,
     "config.problems": BASE,
+    "config.datagram_templates": BASE,
     "config.schema": WIRE | {"config.problems"},
     "auth": WIRE | SETTINGS,
     "metrics": BELOW_CORE | {"core", "protocol"},
@@ -55,9 +56,11 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "keeper": BELOW_RIM | {"store", "node_state"},
     "vhost_logs": BELOW_RIM | {"net", "store"},
     "watches": BELOW_RIM | {"net"},
+    "machine": BELOW_RIM | {"net", "store", "watches"},
     "upkeep": BELOW_RIM | {"config", "store", "node_state", "keeper"},
     "http_api": COMPOSITION,
-    "app": COMPOSITION | {"http_api"},
+    "telemetry": COMPOSITION,
+    "app": COMPOSITION | {"http_api", "telemetry"},
     "embedded": COMPOSITION | {"app"},
     "cli": COMPOSITION | {"app", "embedded"},
     "__main__": {"broker", "cli"},

@@ -415,7 +415,7 @@ def test_overrides_replace_what_the_file_says(tmp_path: Path) -> None:
         str(path), {"log.format": "json", "listeners.amqp.1.bind": "::1", "heartbeat": "5s"}
     )
 
-    assert config.log == ("debug", "json")
+    assert (config.log.level, config.log.format) == ("debug", "json")
     assert [(entry.bind, entry.port) for entry in config.listeners.amqp] == [
         ("localhost", 1),
         ("::1", 2),

@@ -373,7 +373,8 @@ KEYS = [
     pytest.param(
         "zzz: 1\n",
         "f.yaml:2:1: zzz: unknown key - the configuration has version, node, listeners, auth,"
-        " users, vhosts, storage, limits, heartbeat, log, compatibility, alarms, management",
+        " users, vhosts, storage, limits, heartbeat, log, compatibility, alarms, management,"
+        " metrics",
         id="not even near",
     ),
     pytest.param(

@@ -1,0 +1,168 @@
+"""Starts what tells of the broker and what it is told by datagrams. Layer: composition root.
+
+Importing this brings in aiohttp only where Prometheus is to be answered; that is done when AMQP is
+accepted already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from importlib import import_module
+from typing import TYPE_CHECKING, Final, Protocol
+
+from broker.errors import StartError
+from broker.exporters.statsd import StatsDExporter
+from broker.machine import read_disk, read_machine
+from broker.metrics.snapshot import DatagramReading, read_node, read_rows
+from broker.net.datagrams import DatagramListener
+from broker.net.listeners import Address, open_sockets
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from broker.config.schema import Config
+    from broker.core.node import Node
+    from broker.management.server import ManagementServer
+    from broker.metrics.snapshot import Rows, Snapshot
+    from broker.net.pump import Pump
+    from broker.store.counted import DiskCounts
+    from broker.watches import Watch
+
+    Log = Callable[[str, str, dict[str, object]], None]
+
+__all__ = ["Telemetry", "start_telemetry"]
+
+BACKLOG: Final = 128
+
+
+class Host(Protocol):
+    """The running broker."""
+
+    node: Node
+    pump: Pump
+    watches: list[Watch]
+
+    @property
+    def data_directory(self) -> str | None: ...
+
+    @property
+    def disk_counts(self) -> DiskCounts | None: ...
+
+
+class Telemetry:
+    """Exporters and datagram listeners of one broker.
+
+    Attributes:
+        addresses: where Prometheus may ask.
+        datagrams: the listeners.
+
+    """
+
+    def __init__(self, app: Host) -> None:
+        self._app = app
+        self._server: ManagementServer | None = None
+        self._statsd: StatsDExporter | None = None
+        self.addresses: list[Address] = []
+        self.datagrams: list[DatagramListener] = []
+
+    async def start(self, config: Config, log: Log) -> None:
+        """Start what the configuration asks for.
+
+        Raises:
+            StartError: an address that it names cannot be had.
+
+        """
+        app = self._app
+        for listener in config.listeners.datagram:
+            opened = await DatagramListener.open(listener, app.node, app.pump, log)
+            self.datagrams.append(opened)
+            log("info", "datagrams.listening", {"listener": opened.name, "format": listener.format})
+
+        if config.metrics.statsd.is_enabled:
+            self._statsd = StatsDExporter(config.metrics.statsd, self._read_both, log)
+
+        if config.metrics.prometheus.is_enabled:
+            await self._start_prometheus(config, log)
+
+    async def _start_prometheus(self, config: Config, log: Log) -> None:
+        sockets: list[socket.socket] = []
+        try:
+            for listener in config.metrics.prometheus.listeners:
+                sockets += open_sockets(listener.bind, listener.port, BACKLOG)
+        except StartError as problem:
+            for listening in sockets:
+                listening.close()
+
+            if config.origin.names(("metrics", "prometheus", "listeners")):
+                raise
+
+            log("warning", "metrics.unavailable", {"reason": str(problem)})
+            return
+
+        self.addresses = [Address(*listening.getsockname()[:2]) for listening in sockets]
+        # It takes a third of a second; connections are served meanwhile.
+        scrape = await asyncio.to_thread(import_module, "broker.exporters.scrape")
+        server = await asyncio.to_thread(import_module, "broker.management.server")
+        application = scrape.build_scrape_application(self.read, self.read_rows)
+        self._server = server.ManagementServer(application, sockets)
+        await self._server.start()
+        log("info", "metrics.started", {"listening": " ".join(map(str, self.addresses))})
+
+    def read(self) -> Snapshot:
+        """A snapshot of now."""
+        app = self._app
+        app.pump.advance()
+        snapshot = read_node(
+            app.node,
+            read_machine(app.watches, app.data_directory),
+            read_disk(app.disk_counts),
+        )
+        readings = tuple(
+            DatagramReading(
+                one.name,
+                one.receiver.received,
+                one.receiver.published,
+                tuple(one.receiver.dropped.items()),
+            )
+            for one in self.datagrams
+        )
+        return snapshot._replace(datagrams=readings)
+
+    def read_rows(self, vhost_names: frozenset[str] | None) -> Rows:
+        """Everything one by one, in these virtual hosts; None is all."""
+        return read_rows(self._app.node, vhost_names)
+
+    def _read_both(self, has_rows: bool) -> tuple[Snapshot, Rows | None]:
+        return self.read(), self.read_rows(None) if has_rows else None
+
+    async def stop(self) -> None:
+        """Stop everything; harmless when it is stopped."""
+        for listener in self.datagrams:
+            await listener.stop()
+
+        self.datagrams.clear()
+        if self._statsd is not None:
+            await self._statsd.stop()
+            self._statsd = None
+
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+
+async def start_telemetry(app: Host, config: Config, log: Log) -> Telemetry:
+    """Start what the configuration asks for; nothing is left behind where that fails.
+
+    Raises:
+        StartError: an address that it names cannot be had.
+
+    """
+    telemetry = Telemetry(app)
+    try:
+        await telemetry.start(config, log)
+    except BaseException:
+        await telemetry.stop()
+        raise
+
+    return telemetry
