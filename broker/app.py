@@ -215,7 +215,9 @@ class Application:
         kept: Kept | None = None
         keeper = open_keeper(config, log)
         if keeper is not None:
-            kept = Kept(keeper, VHostLogs(config.storage, keeper.make_directory, loop, log))
+            logs = VHostLogs(config.storage, keeper.make_directory, loop, log)
+            logs.keep_space_back(keeper.directory.reserve_path)
+            kept = Kept(keeper, logs)
 
         try:
             node = build_node(config, clock, log, kept)

@@ -202,3 +202,12 @@ STREAM_HOT_BYTES_MAX: Final = 2_097_152
 
 STREAM_CELLS_BYTES_MAX: Final = 4_194_304
 """Of one stream, read back and kept in memory for those who read what is older."""
+
+RESERVE_BYTES_MAX: Final = 33_554_432
+"""Kept back of the disk, to go on with when it is full: settlements of three million messages."""
+
+RESERVE_BYTES_MIN: Final = 1_048_576
+"""The same where there is not much to begin with."""
+
+RESERVE_SHARE: Final = 8
+"""No more is kept back than one in so many bytes that are free."""

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING
 from broker.core.node import LogKeeper
 from broker.core.recovery import recover_vhost
 from broker.errors import StoreError
+from broker.limits import RESERVE_BYTES_MAX, RESERVE_BYTES_MIN, RESERVE_SHARE
+from broker.net.disk import free_bytes
 from broker.store.committer import ThreadedCommitter
 from broker.store.counted import CountedDisk
 from broker.store.log import LogOptions, SegmentLog
+from broker.store.reserve import Reserve
 
 if TYPE_CHECKING:
     import asyncio
@@ -59,12 +62,29 @@ class VHostLogs(LogKeeper):
         self._disk = CountedDisk()
         self._options = LogOptions(os.urandom, storage.sync, storage.segment_bytes)
         self._committer = ThreadedCommitter(self._notify)
+        self._reserve: Reserve | None = None
         self._logs: dict[str, SegmentLog] = {}
 
     @property
     def counts(self) -> DiskCounts:
         """What was done to the disk."""
         return self._disk.counts
+
+    def keep_space_back(self, path: str) -> None:
+        """Claim some space for the day when there is none; call it before `recover`.
+
+        Args:
+            path: of the file for it.
+
+        """
+        free = free_bytes(os.path.dirname(path))
+        size = RESERVE_BYTES_MAX
+        if free is not None:
+            size = max(RESERVE_BYTES_MIN, min(size, free // RESERVE_SHARE))
+
+        self._reserve = Reserve(self._disk, path, size)
+        self._reserve.find()
+        self._options = self._options._replace(reserve=self._reserve)
 
     def recover(self, node: Node) -> None:
         """Bring back what is in the virtual hosts of a node; those it makes later have logs too.
@@ -145,16 +165,27 @@ class VHostLogs(LogKeeper):
     def _end_cleanly(self) -> None:
         node = self._node
         assert node is not None
+        for log in self._logs.values():
+            log.retry()
+
         self.settle()
         journals = [vhost.journal for vhost in node.vhosts.values() if vhost.journal is not None]
         for journal in journals:
-            journal.books.write_checkpoint()
+            if not journal.is_stalled:
+                journal.books.write_checkpoint()
 
         self.settle()
         for journal in journals:
-            journal.close_cleanly()
+            if not journal.is_stalled:
+                journal.close_cleanly()
 
         self.settle()
+        if any(journal.is_stalled for journal in journals):
+            raise StoreError("the disk is full: what was not confirmed is lost")
+
+        if self._reserve is not None and not any(journal.is_short for journal in journals):
+            # A broker that does not run needs none. Where space is short nobody else may have it.
+            self._reserve.remove()
 
     def abandon(self) -> None:
         """The start has failed: let go of everything as it is."""

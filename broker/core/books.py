@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["Books"]
 
 POSITION_BYTES: Final = 8
+SHORT_IDLE_BYTES: Final = 4_096
+"""For fewer there is no checkpoint, however short the space is."""
+
 COSTS: Final = 4
 """A checkpoint is due when the log has grown by this many times what the last one cost."""
 
@@ -114,11 +117,7 @@ class Books:
         if log.is_checkpointing or self._journal.is_stalled:
             return True
 
-        dead = [
-            int(segment.number)
-            for segment in log.segments.values()
-            if segment.live == 0 and segment.number < log.checkpoint_number
-        ]
+        dead = self.dead_segments()
         if dead:
             # What emptied them may still gather: they go when that is safe.
             self._journal.when_safe(lambda: self._remove(dead))
@@ -131,8 +130,17 @@ class Books:
             except StoreError as error:
                 self._journal.log_failed(str(error))
 
-        is_waiting = self._idle_bytes >= CHECKPOINT_IDLE_BYTES
+        is_waiting = self._journal.is_short or self._idle_bytes >= CHECKPOINT_IDLE_BYTES
         return bool(dead or is_waiting or self._moves or self._moving)
+
+    def dead_segments(self) -> list[int]:
+        """Those in which nothing is of use any more, to recovery neither."""
+        log = self._log
+        return [
+            int(segment.number)
+            for segment in log.segments.values()
+            if segment.live == 0 and segment.number < log.checkpoint_number
+        ]
 
     def _remove(self, numbers: list[int]) -> None:
         segments = self._log.segments
@@ -153,11 +161,15 @@ class Books:
                     idle += segment.size
 
         self._idle_bytes = idle
+        is_time = self._vhost.deadlines.now_ms - self._checkpoint_ms >= CHECKPOINT_MS
+        if self._journal.is_short:
+            # Whatever gives space back is worth it, and what fails is not tried again at once.
+            return is_time and idle > max(self._cost_bytes, SHORT_IDLE_BYTES)
+
         if grown >= max(CHECKPOINT_BYTES, COSTS * self._cost_bytes):
             return True
 
         # For the space alone once a second will do.
-        is_time = self._vhost.deadlines.now_ms - self._checkpoint_ms >= CHECKPOINT_MS
         return is_time and idle >= max(CHECKPOINT_IDLE_BYTES, COSTS * self._cost_bytes)
 
     # -- checkpoints

@@ -22,7 +22,7 @@ from broker.core.queue.cold import POSITION_MASK
 from broker.core.reading import LogReader
 from broker.core.sealing import MessageSeal, seal_returned, seal_settled
 from broker.errors import StoreError
-from broker.limits import HOT_SHORT_MAX, PENDING_BYTES_MAX, STORE_RETRY_MS, STORE_SYNC_MS
+from broker.limits import HOT_SHORT_MAX, STORE_RETRY_MS, STORE_SYNC_MS
 from broker.store.api import OFFSET_BITS, Segment
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ class Journal(DeclarationJournal):
         additions: messages that were ever given to `add`; tells whether a publish left any.
         written_count: messages that were ever handed over to be written.
         is_stalled: there is no space on the disk, and what gathers cannot be written.
+        is_short: there is none but what was kept back for that.
 
     """
 
@@ -82,6 +83,7 @@ class Journal(DeclarationJournal):
         "additions",
         "books",
         "is_dirty",
+        "is_short",
         "is_stalled",
         "log",
         "pending_bytes",
@@ -99,6 +101,7 @@ class Journal(DeclarationJournal):
         self.is_stalled = False
         self._is_closed = False
         self._is_looked_after = False
+        self.is_short = False
         self._declarations_held = False
         self.additions: i64 = 0
         self.written_count: i64 = 0
@@ -271,7 +274,7 @@ class Journal(DeclarationJournal):
     @property
     def is_behind(self) -> bool:
         """Whether more gathers than should: the disk does not keep up."""
-        is_late = self.log.is_writing and self.pending_bytes > PENDING_BYTES_MAX
+        is_late = self.log.is_writing and self.pending_bytes > self.log.pending_bytes_max
         return is_late and not self.is_stalled
 
     def when_safe(self, action: Callable[[], None]) -> None:
@@ -429,6 +432,24 @@ class Journal(DeclarationJournal):
         self.is_stalled = False
         self._vhost.log("info", "store.resumed", {"vhost": self._vhost.name})
         self._vhost.space_changed()
+
+    def log_short(self, is_short: bool) -> None:
+        """Publishers wait while the space that was kept back is in use; the others may go on."""
+        self.is_short = is_short
+        name = "store.short" if is_short else "store.enough"
+        self._vhost.log("warning" if is_short else "info", name, {"vhost": self._vhost.name})
+        self._vhost.space_changed()
+        if is_short:
+            self._regain_later()
+
+    def _regain_later(self) -> None:
+        deadlines = self._vhost.deadlines
+        deadlines.schedule(deadlines.now_ms + STORE_RETRY_MS, self._regain)
+
+    def _regain(self) -> None:
+        if self.is_short and not self._is_closed:
+            self.log.regain()
+            self._regain_later()
 
     def log_failed(self, reason: str) -> None:
         """The disk cannot be trusted any more: the broker stops."""

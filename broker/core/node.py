@@ -385,12 +385,13 @@ class Node:
 
     def space_changed(self) -> None:
         """A journal has run out of space, or has some again."""
-        is_stalled = False
+        is_full = False
         for vhost in self.vhosts.values():
-            if vhost.journal is not None and vhost.journal.is_stalled:
-                is_stalled = True
+            journal = vhost.journal
+            if journal is not None and (journal.is_stalled or journal.is_short):
+                is_full = True
 
-        self.set_alarm("store", is_stalled)
+        self.set_alarm("store", is_full)
 
     def shutdown(self) -> None:
         """Say 320 to every connection (rules C-78, DU-07); afterwards you must call `flush`."""

@@ -290,6 +290,8 @@ def recover_vhost(vhost: VirtualHost, log: Log, on_failure: Callable[[str], None
     for found in recovery.holders.values():
         found.holder.journal_started(journal)
 
+    # Where there is no space, these make some before the first batch needs it.
+    log.remove_segments(journal.books.dead_segments())
     journal.start(recovery.next_id)
     for found in recovery.holders.values():
         if not recovery.is_clean:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from broker.limits import PENDING_BYTES_MAX
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -66,6 +68,10 @@ class LogOwner(ABC):
         """What was stalled is written."""
 
     @abstractmethod
+    def log_short(self, is_short: bool) -> None:
+        """What was kept back for the day without space is in use, or is there again."""
+
+    @abstractmethod
     def log_failed(self, reason: str) -> None:
         """The disk has failed: nothing written from now on can be trusted. Stop."""
 
@@ -78,15 +84,17 @@ class Log(ABC):
         segments: by number, those that are there.
         checkpoint_number: the first segment that recovery has to read.
         is_writing: a batch is on its way; the next must wait.
+        pending_bytes_max: bodies that may gather meanwhile, before nobody is read from.
 
     """
 
-    __slots__ = ("checkpoint_number", "is_writing", "segments")
+    __slots__ = ("checkpoint_number", "is_writing", "pending_bytes_max", "segments")
 
     def __init__(self) -> None:
         self.segments: dict[int, Segment] = {}
         self.checkpoint_number: i64 = 0
         self.is_writing = False
+        self.pending_bytes_max: i64 = PENDING_BYTES_MAX
 
     @abstractmethod
     def replay(self, sink: RecordSink) -> None:
@@ -131,6 +139,10 @@ class Log(ABC):
     @abstractmethod
     def retry(self) -> None:
         """Try again to write what could not be written for lack of space."""
+
+    @abstractmethod
+    def regain(self) -> None:
+        """Try to keep space back again; `LogOwner.log_short` tells when that is done."""
 
     @abstractmethod
     def sync_soon(self) -> None:

@@ -32,6 +32,7 @@ __all__ = [
     "FORMAT_VERSION",
     "LOCK_NAME",
     "NODE_NAME",
+    "RESERVE_NAME",
     "VHOSTS_NAME",
     "VHOST_NAME_NAME",
     "DataDirectory",
@@ -46,6 +47,7 @@ FORMAT_NAME: Final = "format"
 LOCK_NAME: Final = "lock"
 VHOST_NAME_NAME: Final = "name"
 NODE_NAME: Final = "node.json"
+RESERVE_NAME: Final = "reserve"
 _PROBE: Final = "probe" + NEW_SUFFIX
 VHOSTS_NAME: Final = "vhosts"
 _DELETED_SUFFIX: Final = ".deleted"
@@ -149,6 +151,11 @@ class DataDirectory:
     def node_path(self) -> str:
         """The file with users, rights and virtual hosts."""
         return os.path.join(self.path, NODE_NAME)
+
+    @property
+    def reserve_path(self) -> str:
+        """The file that keeps space back."""
+        return os.path.join(self.path, RESERVE_NAME)
 
     def close(self) -> None:
         """Let other brokers have it; harmless when it is closed already."""

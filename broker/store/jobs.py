@@ -18,6 +18,7 @@ from broker.store.records import (
     frame_record,
     segment_header,
 )
+from broker.store.reserve import NOT_SUPPORTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,15 +30,67 @@ __all__ = ["BatchJob", "CheckpointJob", "RemoveJob", "SyncJob", "is_lack_of_spac
 SLICE_BYTES: Final = 4 * 1024 * 1024
 """Of a checkpoint, written at a time: batches that come meanwhile are written in between."""
 
-NOT_SUPPORTED: Final = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
-
 
 def is_lack_of_space(error: OSError) -> bool:
     """Whether it may go away by itself: the disk, or somebody's share of it, is full."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-class BatchJob(Job):
+def sync_for_good(file: File) -> None:
+    """Sync a file; may raise OSError, but never one for lack of space."""
+    try:
+        file.sync()
+    except OSError as error:
+        # Nobody knows what the disk has now. Tried again, it may say that all is well.
+        raise OSError(errno.EIO, f"it was not synced: {error.strerror}") from error
+
+
+def write_if_there_is_space(file: File, data: bytes, offset: int) -> None:
+    """Write what can be left out."""
+    try:
+        file.write_at(data, offset)
+    except OSError as error:
+        if not is_lack_of_space(error):
+            raise
+
+
+class WritingJob(Job):
+    """A job for which the space kept back may be given up.
+
+    Args:
+        files: of the log.
+
+    """
+
+    def __init__(self, files: LogFiles) -> None:
+        super().__init__()
+        self._files = files
+
+    def run(self, *, is_last: bool) -> None:
+        while True:
+            try:
+                self.write(is_last=is_last)
+            except OSError as error:
+                reserve = self._files.reserve
+                if not is_lack_of_space(error) or reserve is None:
+                    raise
+
+                if not reserve.give_up(self.size):
+                    raise
+            else:
+                return
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it writes at a time."""
+        raise NotImplementedError
+
+    def write(self, *, is_last: bool) -> None:
+        """Do it; once more, after it failed half-way, does no harm. May raise OSError."""
+        raise NotImplementedError
+
+
+class BatchJob(WritingJob):
     """Writes one batch, and syncs it where that is asked for.
 
     Attributes:
@@ -54,8 +107,7 @@ class BatchJob(Job):
     """
 
     def __init__(self, files: LogFiles, on_finished: Callable[[BatchJob], None]) -> None:
-        super().__init__()
-        self._files = files
+        super().__init__(files)
         self._on_finished = on_finished
         self.number = 0
         self.salt = b""
@@ -67,7 +119,7 @@ class BatchJob(Job):
         self.previous_bytes = 0
         self.is_synced = True
 
-    def run(self, *, is_last: bool) -> None:
+    def write(self, *, is_last: bool) -> None:
         if self.allocate_bytes:
             self._create()
 
@@ -76,13 +128,13 @@ class BatchJob(Job):
         data = b"".join([self.header, *self.pieces])
         file.write_at(data, self.offset)
         if self.is_synced:
-            file.sync()
+            sync_for_good(file)
             if is_last:
                 # It need not reach the disk. What follows at once says the same (FLAG_SYNCED).
-                file.write_at(self.trailer, self.offset + len(data))
+                write_if_there_is_space(file, self.trailer, self.offset + len(data))
 
     def _create(self) -> None:
-        """Make the segment. Once more, after it failed half-way, does no harm."""
+        """Make the segment."""
         previous = self._files.writing
         if previous is not None:
             self._end_previous(previous)
@@ -90,12 +142,7 @@ class BatchJob(Job):
         path = self._files.path(segment_name(self.number))
         file = self._files.disk.create(path)
         try:
-            try:
-                file.allocate(self.allocate_bytes)
-            except OSError as error:
-                if error.errno not in NOT_SUPPORTED:
-                    raise
-
+            self._allocate(file)
             file.write_at(segment_header(SEGMENT_MAGIC, self.number, self.salt), 0)
             # However seldom there is a sync, no segment may be missing before one that is there.
             self._files.disk.sync_directory(self._files.directory)
@@ -106,6 +153,16 @@ class BatchJob(Job):
         self._files.write_to(file)
         self.allocate_bytes = 0
 
+    def _allocate(self, file: File) -> None:
+        try:
+            file.allocate(self.allocate_bytes)
+        except OSError as error:
+            if is_lack_of_space(error):
+                # What was claimed so far goes back. The batch alone may do with less.
+                file.truncate(0)
+            elif error.errno not in NOT_SUPPORTED:
+                raise
+
     def _end_previous(self, file: File) -> None:
         if 0 < self.previous_bytes < file.size():
             # Space that was claimed and not used goes back.
@@ -114,6 +171,10 @@ class BatchJob(Job):
         if not self.is_synced:
             # Only the last segment may be torn by a crash, however seldom there is a sync.
             file.sync()
+
+    @property
+    def size(self) -> int:
+        return len(self.header) + sum(map(len, self.pieces))
 
     @property
     def is_done(self) -> bool:
@@ -140,7 +201,7 @@ class SyncJob(Job):
         self._on_finished(self.error)
 
 
-class CheckpointJob(Job):
+class CheckpointJob(WritingJob):
     """Writes a checkpoint beside, slice by slice, and puts it into force by its name.
 
     Args:
@@ -165,9 +226,8 @@ class CheckpointJob(Job):
         submit: Callable[[Job], None],
         on_finished: Callable[[CheckpointJob], None],
     ) -> None:
-        super().__init__()
+        super().__init__(files)
         self.number = number
-        self._files = files
         self.salt = b""
         self._records = records
         self.after: BatchJob | None = None
@@ -177,26 +237,17 @@ class CheckpointJob(Job):
         self._file: File | None = None
         self._next = 0
         self._offset = 0
+        self._data = b""
         self._path = files.path(checkpoint_name(number))
+        self._is_whole = False
         self._is_done = False
 
-    def run(self, *, is_last: bool) -> None:
+    def write(self, *, is_last: bool) -> None:
         self._check_batch()
-        file = self._file
-        if file is None:
-            file = self._files.disk.create(self._path + ".tmp")
-            self._file = file
-            file.write_at(segment_header(CHECKPOINT_MAGIC, self.number, self.salt), 0)
-            self._offset = SEGMENT_HEADER_BYTES
+        if not self._is_whole:
+            self._write_slice()
 
-        stop = self._offset + SLICE_BYTES
-        while self._next < len(self._records) and self._offset < stop:
-            self._write_batch(file)
-
-        if self._next == len(self._records):
-            file.sync()
-            file.close()
-            self._file = None
+        if self._is_whole:
             self._sync_batch()
             self._files.disk.rename(self._path + ".tmp", self._path)
             self._files.disk.sync_directory(self._files.directory)
@@ -214,11 +265,47 @@ class CheckpointJob(Job):
         """What it tells of must not be lost when it is not."""
         after = self.after
         if after is not None and not after.is_synced:
-            self._files.segment(after.number).sync()
+            sync_for_good(self._files.segment(after.number))
             # The segment may be gone by the next time.
             after.is_synced = True
 
+    def _write_slice(self) -> None:
+        file = self._file
+        if file is None:
+            file = self._files.disk.create(self._path + ".tmp")
+            self._file = file
+
+        if self._offset == 0:
+            file.write_at(segment_header(CHECKPOINT_MAGIC, self.number, self.salt), 0)
+            self._offset = SEGMENT_HEADER_BYTES
+
+        stop = self._offset + SLICE_BYTES
+        while self._has_more and self._offset < stop:
+            self._write_batch(file)
+
+        if not self._has_more:
+            sync_for_good(file)
+            file.close()
+            self._file = None
+            self._is_whole = True
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    @property
+    def _has_more(self) -> bool:
+        return bool(self._data) or self._next < len(self._records)
+
     def _write_batch(self, file: File) -> None:
+        if not self._data:
+            self._data = self._next_batch()
+
+        file.write_at(self._data, self._offset)
+        self._offset += len(self._data)
+        self._data = b""
+
+    def _next_batch(self) -> bytes:
         framed: list[bytes] = []
         size = 0
         while self._next < len(self._records) and size < SLICE_BYTES:
@@ -230,11 +317,9 @@ class CheckpointJob(Job):
 
         flags = FLAG_END if self._next == len(self._records) else 0
         number = self._batch_count
-        header = batch_header(self.salt, number, size, flags)
-        data = b"".join([header, *framed, batch_trailer(self.salt, number)])
-        file.write_at(data, self._offset)
-        self._offset += len(data)
         self._batch_count += 1
+        header = batch_header(self.salt, number, size, flags)
+        return b"".join([header, *framed, batch_trailer(self.salt, number)])
 
     def finished(self) -> None:
         if self.error is None and not self._is_done:

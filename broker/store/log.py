@@ -24,6 +24,7 @@ from broker.store.records import (
     batch_trailer,
 )
 from broker.store.replay import META_KIND, Replay
+from broker.store.reserve import ReserveJob
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from broker.store.committer import Committer
     from broker.store.disk import Disk
     from broker.store.records import RecordSink
+    from broker.store.reserve import Reserve
 
 __all__ = ["GROUP", "INTERVAL", "NONE", "LogOptions", "SegmentLog"]
 
@@ -46,6 +48,13 @@ NONE: Final = "none"
 """Safe is what has been written; the system syncs it when it likes."""
 
 
+BATCH_SHARE: Final = 4
+"""No more than one in so many bytes of what is kept back may gather while the disk works."""
+
+BATCH_BYTES_MIN: Final = 262_144
+"""The same where little is kept back."""
+
+
 class LogOptions(NamedTuple):
     """How a log is kept.
 
@@ -53,12 +62,14 @@ class LogOptions(NamedTuple):
         random_bytes: source of the segments' salts.
         sync: GROUP, INTERVAL or NONE.
         segment_bytes: a segment that has as many takes no more batches.
+        reserve: space kept back for all logs of the disk, if there is any.
 
     """
 
     random_bytes: Callable[[int], bytes]
     sync: str = GROUP
     segment_bytes: int = 16 * 1024 * 1024
+    reserve: Reserve | None = None
 
 
 class SegmentLog(Log):
@@ -80,7 +91,9 @@ class SegmentLog(Log):
         "_batch_number",
         "_committer",
         "_files",
+        "_has_no_checkpoint",
         "_is_checkpointing",
+        "_is_short",
         "_last_job",
         "_number",
         "_offset",
@@ -88,6 +101,7 @@ class SegmentLog(Log):
         "_owner",
         "_previous",
         "_random_bytes",
+        "_reserve",
         "_salt",
         "_segment_bytes",
         "_stalled",
@@ -110,11 +124,18 @@ class SegmentLog(Log):
         except OSError as error:
             raise StoreError(f"cannot make {directory}: {describe(error)}") from None
 
-        self._files = LogFiles(disk, directory)
+        self._files = LogFiles(disk, directory, options.reserve)
         self._committer = committer
         self._random_bytes = options.random_bytes
         self._sync = options.sync
         self._segment_bytes = options.segment_bytes
+        self._reserve = options.reserve
+        self._is_short = False
+        if options.reserve is not None:
+            # What is on its way when the disk is full must leave space for what empties it.
+            few = max(options.reserve.size // BATCH_SHARE, BATCH_BYTES_MIN)
+            self.pending_bytes_max = min(self.pending_bytes_max, few)
+
         self._tell = tell
         self._owner: LogOwner | None = None
         self._batch_number = 0
@@ -127,6 +148,8 @@ class SegmentLog(Log):
         self._last_job: BatchJob | None = None
         self._stalled: BatchJob | None = None
         self._is_checkpointing = False
+        # The last one failed for lack of space.
+        self._has_no_checkpoint = False
         self._on_checkpoint: Callable[[], None] | None = None
 
     # -- reading what was kept
@@ -193,7 +216,9 @@ class SegmentLog(Log):
                 owner.log_resumed()
 
             self.is_writing = False
+            job.pieces = []
             owner.batch_safe()
+            self._look_at_reserve()
         elif is_lack_of_space(error):
             self._stalled = job
             owner.log_stalled(self._complaint(job.number, error))
@@ -208,6 +233,17 @@ class SegmentLog(Log):
         job = self._stalled
         if job is not None and job.is_tried:
             self._committer.submit(job)
+
+    def _look_at_reserve(self) -> None:
+        is_short = self._reserve is not None and not self._reserve.is_whole
+        owner = self._owner
+        if is_short != self._is_short and owner is not None:
+            self._is_short = is_short
+            owner.log_short(is_short)
+
+    def regain(self) -> None:
+        if self._is_short and self._reserve is not None:
+            self._committer.submit(ReserveJob(self._reserve, self._look_at_reserve))
 
     def sync_soon(self) -> None:
         if self._sync == INTERVAL and self._unsynced:
@@ -270,8 +306,10 @@ class SegmentLog(Log):
         self._is_checkpointing = False
         on_done = self._on_checkpoint
         self._on_checkpoint = None
+        self._look_at_reserve()
         error = job.error
         if error is None:
+            self._has_no_checkpoint = False
             old = int(self.checkpoint_number)
             self.checkpoint_number = job.number
             if old and old != job.number:
@@ -282,7 +320,9 @@ class SegmentLog(Log):
         elif is_lack_of_space(error):
             path = self._files.path(checkpoint_name(job.number))
             fields: dict[str, object] = {"reason": describe(error), "file": path}
-            self._tell("warning", "store.checkpoint_failed", fields)
+            if not self._has_no_checkpoint:
+                self._has_no_checkpoint = True
+                self._tell("warning", "store.checkpoint_failed", fields)
         else:
             owner = self._owner
             assert owner is not None

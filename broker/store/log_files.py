@@ -11,6 +11,7 @@ from broker.errors import StoreError
 
 if TYPE_CHECKING:
     from broker.store.disk import Disk, File
+    from broker.store.reserve import Reserve
 
 __all__ = [
     "CHECKPOINT_SUFFIX",
@@ -49,6 +50,7 @@ class LogFiles:
     Args:
         disk: where.
         directory: its path; it is made when it is not there.
+        reserve: space kept back on the disk, if there is any.
 
     Attributes:
         writing: the segment that is written to; it belongs to the thread that writes, and all
@@ -56,11 +58,12 @@ class LogFiles:
 
     """
 
-    __slots__ = ("_files", "directory", "disk", "writing")
+    __slots__ = ("_files", "directory", "disk", "reserve", "writing")
 
-    def __init__(self, disk: Disk, directory: str) -> None:
+    def __init__(self, disk: Disk, directory: str, reserve: Reserve | None = None) -> None:
         self.disk = disk
         self.directory = directory
+        self.reserve = reserve
         self.writing: File | None = None
         # Open for reading, least recently used first.
         self._files: dict[int, File] = {}
