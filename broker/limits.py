@@ -14,6 +14,7 @@ __all__ = [
     "COLD_READ_BYTES_MAX",
     "CONSUMERS_PER_CHANNEL_MAX",
     "DEATHS_BYTES_MAX",
+    "DELAYED_HOT_MAX",
     "DELAYED_PER_TURN_MAX",
     "DROP_DELAY_MS",
     "FRAME_BYTES_MAX_DEFAULT",
@@ -40,7 +41,10 @@ __all__ = [
     "SOCKETS_SPARED",
     "STORE_RETRY_MS",
     "STORE_SYNC_MS",
+    "STREAM_CELLS_BYTES_MAX",
     "STREAM_FILTER_VALUES_MAX",
+    "STREAM_HOT_BYTES_MAX",
+    "STREAM_HOT_ENTRIES_MAX",
     "STREAM_SEGMENT_ENTRIES_MAX",
     "TABLE_BYTES_MAX",
     "TABLE_DEPTH_MAX",
@@ -120,6 +124,10 @@ REMEMBERED_BYTES_MAX: Final = 512
 
 DELAYED_PER_TURN_MAX: Final = 1_000
 """Delayed messages of one exchange that are routed at a time: some ten milliseconds of work."""
+
+DELAYED_HOT_MAX: Final = 16_384
+"""Delayed messages of one exchange, due within seconds, that are kept in memory although the log
+has them; with more the next ones are read back when they are due."""
 
 TIMERS_PER_TURN_MAX: Final = 1_000
 """Deadlines run between two turns of the loop, so that a million messages that expire together

@@ -78,6 +78,22 @@ class Destination:
         """Recovery has read everything: from now on changes are told to the journal."""
         self.journal = journal
 
+    def awaits_log(self) -> bool:
+        """Whether it wants to know when the log has the messages that it was given."""
+        return False
+
+    def written(self, journal: Journal) -> bool:
+        """The log has messages: let go of what can be read back. True: there is more to come."""
+        return False
+
+    def places_in(self, numbers: set[int]) -> list[int]:
+        """Where messages on disk stand that lie in those segments of the log."""
+        return []
+
+    def move_cold(self, places: dict[int, int]) -> list[int]:
+        """Messages on disk have another position now; returns the old ones that are here."""
+        return []
+
     def restore(self, journal: Journal, found: Recovered) -> None:
         """Take over the messages that recovery has found."""
 

@@ -19,7 +19,6 @@ from broker.core.durable import (
     POLICY_SET,
     StoredMessage,
 )
-from broker.core.index import LevelState, append_index
 from broker.errors import StoreError
 from broker.limits import CHECKPOINT_BYTES, MOVED_BYTES_MAX
 from broker.store.api import OFFSET_BITS
@@ -200,8 +199,7 @@ class Books:
 
         for exchange in self._vhost.exchanges.values():
             if exchange.log_id > 0:
-                messages = exchange.stored_messages()
-                append_index(records, exchange, LevelState(0, messages))
+                exchange.append_held(records)
 
         return records
 
@@ -340,10 +338,14 @@ class Books:
                 found.append((holder, int(record)))
 
         numbers = set(victims)
-        for queue in self._vhost.queues.values():
-            found += [(queue, one) for one in queue.places_in(numbers)]
+        for holder in self._holders():
+            found += [(holder, one) for one in holder.places_in(numbers)]
 
         return found
+
+    def _holders(self) -> list[Destination]:
+        """Whoever may have messages on disk alone."""
+        return [*self._vhost.queues.values(), *self._vhost.exchanges.values()]
 
     def _hot_messages(self) -> list[tuple[Destination, Message]]:
         """All messages in memory that may have a record, with their holders."""
@@ -405,11 +407,11 @@ class Books:
                 count_dead(message.record)
                 message.record = new
 
-        for queue in self._vhost.queues.values():
-            own = {old: new for (owner, old), new in left.items() if owner == id(queue)}
+        for holder in self._holders():
+            own = {old: new for (owner, old), new in left.items() if owner == id(holder)}
             if own:
-                for old in queue.move_cold(own):
-                    del left[(id(queue), old)]
+                for old in holder.move_cold(own):
+                    del left[(id(holder), old)]
                     count_dead(old)
 
         # What was settled meanwhile is settled for good: nobody needs the copy.

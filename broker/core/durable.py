@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BOUND",
     "CLOSED",
+    "DUE_INDEX",
     "EXCHANGE_DECLARED",
     "EXCHANGE_DELETED",
     "HEAD_BYTES",
@@ -91,6 +92,10 @@ OPENED: Final = 18
 
 CLOSED: Final = 19
 """The broker has stopped in good order: nobody has anything unacked."""
+
+DUE_INDEX: Final = 20
+"""Of a checkpoint: holder, then of messages that an exchange delays the numbers of arrival, as many
+due times in milliseconds since 1970, and as many positions."""
 
 HAS_HISTORY: Final = 2
 IS_PERSISTENT: Final = 1

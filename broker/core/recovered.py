@@ -104,6 +104,9 @@ class Recovered:
     def take_stream_index(self, buffer: bytes, start: i64, end: i64) -> None:
         """Of a stream: one of its segments, as a checkpoint has it."""
 
+    def take_due_index(self, buffer: bytes, start: i64, end: i64) -> None:
+        """Of an exchange that delays: some of its messages, as a checkpoint has them."""
+
     def level(self, number: int) -> _Level:
         """The positions of one level."""
         level = self.levels.get(number)

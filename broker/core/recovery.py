@@ -13,6 +13,7 @@ from broker.core.declarations import StoredBinding, StoredExchange, StoredQueue,
 from broker.core.durable import (
     BOUND,
     CLOSED,
+    DUE_INDEX,
     EXCHANGE_DECLARED,
     EXCHANGE_DELETED,
     INDEX,
@@ -34,6 +35,8 @@ from broker.core.durable import (
     StoredMessage,
 )
 from broker.core.exchange.base import remove_incoming_bindings
+from broker.core.exchange.delay_recovery import RecoveredDelays
+from broker.core.exchange.delayed import DelayedExchange
 from broker.core.exchange.registry import create_exchange
 from broker.core.journal import Journal
 from broker.core.queue.arguments import validate_arguments
@@ -154,6 +157,8 @@ class _Recovery(RecordSink):
             level.positions.frombytes(buffer[place + 20 : end])
         elif kind == STREAM_INDEX:
             found.take_stream_index(buffer, place, end)
+        elif kind == DUE_INDEX:
+            found.take_due_index(buffer, place, end)
         elif kind == STREAM_TRUNCATED:
             found.truncate(u64_at(buffer, place))
         elif kind in (QUEUE_DELETED, EXCHANGE_DELETED):
@@ -188,6 +193,8 @@ class _Recovery(RecordSink):
         holder.declaration = declaration
         if isinstance(holder, StreamQueue):
             self.holders[log_id] = RecoveredStream(holder)
+        elif isinstance(holder, DelayedExchange):
+            self.holders[log_id] = RecoveredDelays(holder)
         else:
             self.holders[log_id] = Recovered(holder)
 

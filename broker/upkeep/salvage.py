@@ -16,6 +16,7 @@ from broker.core.declarations import StoredExchange, StoredQueue
 from broker.core.durable import (
     BOUND,
     CLOSED,
+    DUE_INDEX,
     EXCHANGE_DECLARED,
     EXCHANGE_DELETED,
     HEAD_BYTES,
@@ -35,6 +36,7 @@ from broker.core.durable import (
     STREAM_INDEX,
     StoredMessage,
 )
+from broker.core.exchange.due import without_lost_messages
 from broker.store.records import RECORD_HEADER_BYTES, record_end, u32_at, u64_at
 from broker.store.replay import META_KIND
 from broker.upkeep.stream_salvage import without_lost_entries
@@ -52,6 +54,7 @@ DECLARATIONS: Final = {NEXT_ID, POLICY_SET, EXCHANGE_DECLARED, QUEUE_DECLARED, B
 """What a checkpoint begins with."""
 
 ABOUT_MESSAGES: Final = {MESSAGE, MOVED, SETTLED, PURGED, RETURNED}
+INDEXES: Final = {INDEX, STREAM_INDEX, DUE_INDEX, META_KIND}
 NAMED_ANEW: Final = "leveret.recovered."
 
 HOLDER_START: Final = 1
@@ -194,7 +197,7 @@ class Salvage:
 
                 continue
 
-            if record.kind in ABOUT_MESSAGES or record.kind in (INDEX, STREAM_INDEX, META_KIND):
+            if record.kind in ABOUT_MESSAGES or record.kind in INDEXES:
                 continue
 
             if record.kind in (QUEUE_DECLARED, EXCHANGE_DECLARED):
@@ -220,7 +223,7 @@ class Salvage:
             if record.kind == STREAM_INDEX:
                 holder = int(u32_at(record.buffer, record.start + HOLDER_START))
                 streams.setdefault(holder, []).append(record.body)
-            elif record.kind in (INDEX, RETURNED):
+            elif record.kind in (INDEX, DUE_INDEX, RETURNED):
                 self._take(sink, record)
 
         for holder, bodies in streams.items():
@@ -259,6 +262,8 @@ class Salvage:
                 return
         elif kind == INDEX:
             body = self._index_body(record)
+        elif kind == DUE_INDEX:
+            body = self._due_index_body(record)
 
         if body is None:
             sink.take(record.buffer, record.start, record.end, record.position)
@@ -333,6 +338,13 @@ class Salvage:
 
         return body[:ROWS_START] + b"".join(kept)
 
+    def _due_index_body(self, record: Record) -> bytes:
+        body, lost = without_lost_messages(record.body, self._can_follow)
+        if lost:
+            self.lost[self._names.get(int(u32_at(body, HOLDER_START)), "")] += lost
+
+        return body
+
     def _index_body(self, record: Record) -> bytes | None:
         body = record.body
         positions = array("Q")
@@ -341,12 +353,7 @@ class Salvage:
         if len(kept) == len(positions):
             return None
 
-        holder = int(u32_at(body, HOLDER_START))
-        gone = [one for one in positions if not self._can_follow(one)]
-        lost = sum(1 for one in gone if (holder, one) not in self._settled)
-        if lost:
-            self.lost[self._names.get(holder, "")] += lost
-
+        self._note_lost(int(u32_at(body, HOLDER_START)), positions)
         redelivered = int.from_bytes(body[INDEX_REDELIVERED], "little")
         redelivered -= sum(1 for one in positions[:redelivered] if not self._can_follow(one))
         size = sum(self._body_size(one) for one in kept)
@@ -356,6 +363,13 @@ class Salvage:
             + size.to_bytes(8, "little")
             + kept.tobytes()
         )
+
+    def _note_lost(self, holder: int, positions: array[int]) -> None:
+        """Count those that cannot be read, but for what was settled since."""
+        gone = [one for one in positions if not self._can_follow(one)]
+        lost = sum(1 for one in gone if (holder, one) not in self._settled)
+        if lost:
+            self.lost[self._names.get(holder, "")] += lost
 
     def _body_size(self, position: int) -> int:
         readable = self.readable

@@ -156,8 +156,11 @@ class Exchange(Destination):
         return self.match(routing_keys, properties.headers())
 
     def stored_messages(self) -> list[Message]:
-        """The messages it holds that are to outlive the broker."""
+        """The messages it holds in memory that are to outlive the broker."""
         return []
+
+    def append_held(self, records: list[list[bytes]]) -> None:
+        """Add what a checkpoint has to tell of the messages that it holds."""
 
     def keeps(self, properties: Properties) -> int:
         """Return what the exchange does with a message besides: PASSES, KEEPS or HOLDS."""

@@ -7,21 +7,27 @@ reach a queue if it were due now counts as routed, only what would not is return
 not wait either; an alternate exchange gets what is due and reaches nothing.
 
 **When it is due** the exchange it was held by routes it, with the bindings of then, as the exchange
-type named by ``x-delayed-type`` does. Messages wait in a heap, by due time and then in the order
-they came; one timer stands for the first of them.
+type named by ``x-delayed-type`` does. Messages wait by due time, then in the order they came; one
+timer stands for the first of them.
+
+**Where it waits**: in a heap in memory. With a journal only those are there that are due soon; the
+others lie on disk once they are safe, and are read when they are due.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from broker.core.exchange.base import HOLDS, KEEPS, Exchange
+from broker.core.exchange.delay_recovery import RecoveredDelays
+from broker.core.exchange.due import Due, DueMessages
 from broker.core.exchange.values import INTEGER_KINDS, parse_integer
 from broker.core.forwarding import forward
 from broker.core.message import content_with_properties
 from broker.errors import PreconditionFailed
-from broker.limits import DELAYED_PER_TURN_MAX
+from broker.limits import DELAYED_HOT_MAX, DELAYED_PER_TURN_MAX
 from broker.wire.properties import parse_properties, set_headers
 from broker.wire.tables import Field
 
@@ -46,6 +52,9 @@ DELAY_MS_MAX: Final = (1 << 32) - 1
 """A longer delay is none (rule E-112)."""
 
 NO_DELAY: Final = 0
+
+SOON_MS: Final = 5_000
+"""A shorter delay is not worth a reading."""
 
 
 def delayed_type_of(arguments: Arguments) -> str:
@@ -105,7 +114,16 @@ class DelayedExchange(Exchange):
 
     """
 
-    __slots__ = ("_held", "_inner", "_is_mandatory", "_number", "_timer", "_vhost")
+    __slots__ = (
+        "_fresh",
+        "_held",
+        "_inner",
+        "_is_mandatory",
+        "_later",
+        "_number",
+        "_timer",
+        "_vhost",
+    )
 
     def __init__(self, settings: ExchangeSettings, inner: Exchange) -> None:
         super().__init__(settings)
@@ -116,6 +134,9 @@ class DelayedExchange(Exchange):
         self._vhost: VirtualHost | None = None
         self._held: list[tuple[int, int, Message]] = []
         """A heap: due time, number of arrival, message."""
+        self._later: DueMessages = DueMessages()
+        # What is to go there when it is safe. The position is the number of arrival.
+        self._fresh: deque[Message] = deque()
         self._number: int = 0
         self.keeps_all = True
         self._timer: Timer | None = None
@@ -123,7 +144,7 @@ class DelayedExchange(Exchange):
     @property
     def messages_delayed(self) -> int:
         """How many messages wait (rule E-116)."""
-        return len(self._held)
+        return len(self._held) + len(self._fresh) + self._later.count
 
     # -- what every exchange does
 
@@ -146,8 +167,12 @@ class DelayedExchange(Exchange):
         journal = self.journal
         if journal is not None:
             journal.forget(self.stored_messages())
+            for positions in self._later.positions():
+                journal.forget_positions(positions)
 
         self._held.clear()
+        self._fresh.clear()
+        self._later.clear()
         self._arm()
         self._vhost = None
         self._inner.detach()
@@ -220,48 +245,134 @@ class DelayedExchange(Exchange):
         due_ms = int(vhost.deadlines.now_ms) + delay_ms
         held = message.copy()
         journal = self.journal
-        if journal is not None:
-            # For the log its time is over when it is due.
-            held.deadline_ms = due_ms
-            journal.add(self, held)
+        if journal is None:
+            heapq.heappush(self._held, (due_ms, self._number, held))
+            self._arm()
+            return
 
-        heapq.heappush(self._held, (due_ms, self._number, held))
+        # For the log its time is over when it is due.
+        held.deadline_ms = due_ms
+        held.position = self._number
+        journal.add(self, held)
+        if delay_ms > SOON_MS or len(self._held) >= DELAYED_HOT_MAX:
+            self._fresh.append(held)
+        else:
+            heapq.heappush(self._held, (due_ms, self._number, held))
+            self._arm()
+
+    # -- what lies on disk
+
+    def awaits_log(self) -> bool:
+        """Whether there is something to be left to the disk."""
+        return bool(self._fresh)
+
+    def written(self, journal: Journal) -> bool:
+        """The log has messages: those that are due later are read back then."""
+        fresh = self._fresh
+        vhost = self._vhost
+        if vhost is None:
+            return False
+
+        wall_offset_ms = int(vhost.deadlines.wall_offset_ms)
+        while fresh and 0 < fresh[0].record < journal.written_until:
+            held = fresh.popleft()
+            due_ms = int(held.deadline_ms) + wall_offset_ms
+            self._later.add(Due(due_ms, int(held.position), int(held.record)))
+
         self._arm()
+        return bool(fresh)
+
+    def _read_due(self, vhost: VirtualHost, journal: Journal) -> None:
+        """Bring back what is due before anything in memory is."""
+        held = self._held
+        later = self._later
+        now_ms = vhost.deadlines.wall_ms
+        wall_offset_ms = int(vhost.deadlines.wall_offset_ms)
+        while later.count:
+            due_ms, number = later.first()
+            if due_ms > now_ms or (held and held[0][:2] < (due_ms - wall_offset_ms, number)):
+                return
+
+            taken = later.take(now_ms)
+            messages = self._load(journal, sorted([one.position for one in taken]))
+            for one in taken:
+                message = messages[one.position]
+                message.position = one.number
+                message.deadline_ms = one.due_ms - wall_offset_ms
+                heapq.heappush(held, (one.due_ms - wall_offset_ms, one.number, message))
+
+    def _load(self, journal: Journal, positions: list[int]) -> dict[int, Message]:
+        found: dict[int, Message] = {}
+        place = 0
+        while place < len(positions):
+            for message in journal.load(self, positions[place:]):
+                found[int(message.record)] = message
+                place += 1
+
+        return found
 
     def stored_messages(self) -> list[Message]:
         if self.journal is None:
             return []
 
-        return [entry[2] for entry in sorted(self._held)]
+        return [*[entry[2] for entry in self._held], *self._fresh]
+
+    def append_held(self, records: list[list[bytes]]) -> None:
+        vhost = self._vhost
+        assert vhost is not None
+        wall_offset_ms = int(vhost.deadlines.wall_offset_ms)
+        in_memory = DueMessages()
+        for message in self.stored_messages():
+            if message.record > 0:
+                due_ms = int(message.deadline_ms) + wall_offset_ms
+                in_memory.add(Due(due_ms, int(message.position), int(message.record)))
+
+        in_memory.append_state(records, int(self.log_id))
+        self._later.append_state(records, int(self.log_id))
+
+    def places_in(self, numbers: set[int]) -> list[int]:
+        return self._later.places_in(numbers)
+
+    def move_cold(self, places: dict[int, int]) -> list[int]:
+        return self._later.move(places)
 
     def restore(self, journal: Journal, found: Recovered) -> None:
-        positions = list(found.level(0).positions)
-        place = 0
-        while place < len(positions):
-            for message in journal.load(self, positions[place : place + DELAYED_PER_TURN_MAX]):
-                place += 1
-                self._number += 1
-                heapq.heappush(self._held, (int(message.deadline_ms), self._number, message))
-
+        assert isinstance(found, RecoveredDelays)
+        self._later = found.messages
+        self._number = found.number
         self._arm()
 
+    # -- time
+
+    def _first_due_ms(self) -> int | None:
+        """When the first of all is due; None where there is none, or it is not safe yet."""
+        vhost = self._vhost
+        due: list[int] = []
+        if self._held:
+            due.append(self._held[0][0])
+
+        if self._later.count and vhost is not None:
+            due.append(self._later.first()[0] - int(vhost.deadlines.wall_offset_ms))
+
+        return min(due) if due else None
+
     def _arm(self) -> None:
-        """Have the timer stand for the first message in the heap."""
+        """Have the timer stand for the first message."""
         vhost = self._vhost
         if vhost is None:
             return
 
         timer = self._timer
-        held = self._held
+        due_ms = self._first_due_ms()
         if timer is not None:
-            if held and timer.due_ms == held[0][0]:
+            if due_ms is not None and timer.due_ms == due_ms:
                 return
 
             vhost.deadlines.cancel(timer)
             self._timer = None
 
-        if held:
-            self._timer = vhost.deadlines.schedule(held[0][0], self._release)
+        if due_ms is not None:
+            self._timer = vhost.deadlines.schedule(due_ms, self._release)
 
     def _release(self) -> None:
         """Route what is due; of very much, the rest a millisecond later, after everybody else."""
@@ -269,14 +380,19 @@ class DelayedExchange(Exchange):
         vhost = self._vhost
         assert vhost is not None
         held = self._held
+        journal = self.journal
         now_ms = int(vhost.deadlines.now_ms)
         for _ in range(DELAYED_PER_TURN_MAX):
+            if journal is not None and self._later.count:
+                self._read_due(vhost, journal)
+
             if not held or held[0][0] > now_ms:
                 break
 
             self._route_due(vhost, heapq.heappop(held)[2])
 
-        if held and held[0][0] <= now_ms:
+        due_ms = self._first_due_ms()
+        if due_ms is not None and due_ms <= now_ms:
             self._timer = vhost.deadlines.schedule(now_ms + 1, self._release)
         else:
             self._arm()

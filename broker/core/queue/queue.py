@@ -559,7 +559,7 @@ class Queue(Destination):
 
     def written(self, journal: Journal) -> bool:
         """The log has messages: let go of what can be read back. True: there is more to come."""
-        return self.ready.spill(journal, self, HOT_MESSAGES_MAX)
+        return not self.is_deleted and self.ready.spill(journal, self, HOT_MESSAGES_MAX)
 
     def places_in(self, numbers: set[int]) -> list[int]:
         """Where messages on disk stand that lie in those segments of the log."""

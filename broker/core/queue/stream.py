@@ -189,6 +189,9 @@ class StreamQueue(Queue):
 
     def written(self, journal: Journal) -> bool:
         """The log has what came: readers get it."""
+        if self.is_deleted:
+            return False
+
         log = self.log
         start: i64 = log.safe_offset
         log.written()
