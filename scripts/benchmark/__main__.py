@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from scripts.benchmark.brokers import ROOT, Broker, External, prepare_leveret
 from scripts.benchmark.client import BrokerError
-from scripts.benchmark.machine import ForeignWork
 from scripts.benchmark.measurement import Options
-from scripts.benchmark.report import Results, load_results, render_markdown, render_text
-from scripts.benchmark.scenarios import SCENARIOS, Scenario, choose_scenarios
+from scripts.benchmark.page import write_page
+from scripts.benchmark.report import render_markdown, render_text
+from scripts.benchmark.results import Results, load_results
+from scripts.benchmark.runner import Runner
+from scripts.benchmark.scenarios import GROUPS, SCENARIOS, Scenario, choose_scenarios
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,18 +34,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(render_markdown(load_results(given.table)))
         return 0
 
+    if given.docs:
+        for path in write_page():
+            sys.stdout.write(f"{path}\n")
+
+        return 0
+
     if given.without_leveret and not given.against:
         parser.error("nothing to measure: --without-leveret needs --against")
 
-    with tempfile.TemporaryDirectory(prefix="leveret-bench-") as folder:
-        try:
+    # Whatever goes wrong, what was started ends and what was written is removed.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with tempfile.TemporaryDirectory(prefix="leveret-bench-") as folder:
             scenarios = choose_scenarios(given.only.split(",") if given.only else [])
             brokers = _find_brokers(given, Path(folder))
-        except (BrokerError, ValueError, OSError, subprocess.SubprocessError) as error:
-            sys.stderr.write(f"bench: {error}\n")
-            return 2
-
-        return _measure(given, scenarios, brokers)
+            return _measure(given, scenarios, brokers)
+    except (BrokerError, ValueError, OSError, subprocess.SubprocessError) as error:
+        sys.stderr.write(f"bench: {error}\n")
+        return 2
 
 
 def _find_brokers(given: argparse.Namespace, folder: Path) -> list[Broker]:
@@ -55,66 +64,46 @@ def _find_brokers(given: argparse.Namespace, folder: Path) -> list[Broker]:
 def _measure(
     given: argparse.Namespace, scenarios: Sequence[Scenario], brokers: Sequence[Broker]
 ) -> int:
-    options = Options(given.seconds, given.connections, given.queues, given.messages)
+    options = Options(
+        given.seconds,
+        given.connections,
+        given.queues,
+        given.messages,
+        given.persistent_messages,
+        given.scale,
+    )
     results = Results([broker.name for broker in brokers])
     results.describe(options, given.rounds, given.python)
-    # A run that is told to end cleans up and shows what it has.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    runner = Runner(scenarios, brokers, options, results, given.minutes * 60)
     try:
         for number in range(given.rounds):
-            _run_round(number, scenarios, brokers, options, results)
+            runner.run_round(number)
             if given.json:
                 results.save(given.json)
     except KeyboardInterrupt:
         results.errors.append("interrupted")
 
-    sys.stdout.write(render_text(results) if results.series else "nothing measured\n")
+    runner.end()
+    has_figures = results.series or results.curves
+    sys.stdout.write(render_text(results) if has_figures else "nothing measured\n")
     if given.json:
         results.save(given.json)
 
     return 1 if results.errors else 0
 
 
-def _run_round(
-    number: int,
-    scenarios: Sequence[Scenario],
-    brokers: Sequence[Broker],
-    options: Options,
-    results: Results,
-) -> None:
-    """Run each scenario on each broker; every other round the brokers come in reverse order."""
-    order = list(reversed(brokers)) if number % 2 else list(brokers)
-    for scenario in scenarios:
-        for broker in order:
-            sys.stderr.write(f"round {number + 1}: {scenario.name} on {broker.name} ")
-            sys.stderr.flush()
-            try:
-                with broker.run() as running:
-                    watch = ForeignWork(running.pids)
-                    measurements = scenario.run(running, options)
-                    if (cores := watch.cores()) is not None:
-                        results.foreign_cores.append(cores)
-            except (BrokerError, OSError) as error:
-                results.errors.append(f"{scenario.name} on {broker.name}: {error}")
-                sys.stderr.write(f"FAILED: {error}\n")
-                continue
-
-            for measurement in measurements:
-                results.add(broker.name, measurement)
-
-            figures = (f"{m.name} {m.value:,.0f} {m.unit}" for m in measurements)
-            sys.stderr.write(", ".join(figures) + "\n")
-
-
 def _build_parser() -> argparse.ArgumentParser:
-    names = "\n".join(
-        f"  {scenario.name:16}{'' if scenario.by_default else '(only when named) '}{scenario.title}"
-        for scenario in SCENARIOS
-    )
+    lines: list[str] = []
+    for group, title in GROUPS.items():
+        lines.append(f"  {group}: {title}")
+        titles = {one.name: one.title for one in SCENARIOS if one.group == group}
+        lines += [f"      {name:24}{title}" for name, title in titles.items()]
+
+    names = "\n".join(lines)
     parser = argparse.ArgumentParser(
         prog="scripts/bench",
         description="Measure Leveret, and other AMQP 0-9-1 brokers beside it.",
-        epilog=f"scenarios:\n{names}",
+        epilog=f"groups and their scenarios:\n{names}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -128,15 +117,28 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     add("--without-leveret", action="store_true", help="measure only the brokers of --against")
     add("--against", action="append", default=[], metavar="URL", help="amqp://user:pass@host:port/")
-    add("--only", metavar="NAME,...", help="these scenarios; 'all' for every one")
-    add("--rounds", type=_positive, default=3, help="times each scenario runs (default: 3)")
-    add("--seconds", type=float, default=5.0, help="length of a timed run (default: 5)")
-    add("--connections", type=_positive, default=1000, help="of the scenario (default: 1000)")
-    add("--queues", type=_positive, default=5000, help="of the scenario (default: 5000)")
+    add("--only", metavar="NAME,...", help="these scenarios or groups; 'all' for every one")
+    add("--rounds", type=_positive, default=2, help="times each scenario runs (default: 2)")
+    add("--seconds", type=float, default=2.0, help="length of a timed run (default: 2)")
+    add("--minutes", type=float, default=15.0, help="begin nothing after so many (default: 15)")
+    add("--scale", type=float, default=1.0, help="multiplies sizes in 'flat' and 'micro'")
+    add("--connections", type=_positive, default=10_000, help="of 'connections' (default: 10000)")
+    add("--queues", type=_positive, default=100_000, help="of 'queues' (default: 100000)")
     add("--messages", type=_positive, default=1_000_000, help="of 'ready' (default: 1000000)")
+    add(
+        "--persistent-messages",
+        type=_positive,
+        default=10_000_000,
+        help="of 'persistent' (default: 10000000)",
+    )
     add("--python", default=_default_python(), help="interpreter that runs Leveret")
     add("--json", type=Path, metavar="FILE", help="write the results there")
     add("--table", type=Path, metavar="FILE", help="print a Markdown table of saved results")
+    add(
+        "--docs",
+        action="store_true",
+        help="draw the charts and tables of docs/performance.md from docs/figures/*.json",
+    )
     return parser
 
 

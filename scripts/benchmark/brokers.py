@@ -19,7 +19,15 @@ from scripts.benchmark.machine import listening_pids
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Broker", "External", "Leveret", "Running", "commit_name", "prepare_leveret"]
+__all__ = [
+    "Broker",
+    "External",
+    "Leveret",
+    "Running",
+    "commit_name",
+    "environment_of",
+    "prepare_leveret",
+]
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START_LIMIT_S: Final = 20.0
@@ -37,6 +45,14 @@ class Running(NamedTuple):
     """Its processes; empty when it runs on another machine."""
     start_s: float | None
     """From exec to the first accepted connection, when it was started here."""
+    python: str = ""
+    source: Path | None = None
+    """What it was started from, when it was started here."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it was started here, for this run alone."""
+        return self.start_s is not None
 
 
 class Broker:
@@ -86,7 +102,7 @@ class Leveret(Broker):
                 process = subprocess.Popen(
                     [self._python, *_SERVE, "--port", str(port), "--data-dir", data_dir],
                     cwd=folder,
-                    env=_leveret_environment(self._source),
+                    env=environment_of(self._source),
                     stdout=output,
                     stderr=output,
                 )
@@ -94,7 +110,7 @@ class Leveret(Broker):
             try:
                 start_s = _wait_until_accepting(process, port, started_s)
                 target = Target("127.0.0.1", port, "guest", "guest", "/")
-                yield Running(target, listening_pids(port), start_s)
+                yield Running(target, listening_pids(port), start_s, self._python, self._source)
                 if process.poll() is not None:
                     raise BrokerError(f"Leveret ended by itself: {_last_words(log)}")
             except (BrokerError, OSError) as error:
@@ -103,7 +119,7 @@ class Leveret(Broker):
                 _stop(process)
 
 
-def _leveret_environment(source: Path) -> dict[str, str]:
+def environment_of(source: Path) -> dict[str, str]:
     """Make ``source`` the place that ``broker`` is imported from."""
     environment = {**os.environ, "PYTHONPATH": str(source), "PYTHONSAFEPATH": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -6,6 +6,7 @@ need no poll before each send.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import resource
 import socket
@@ -20,17 +21,28 @@ from scripts.benchmark.frames import (
     long_string,
     method,
     short_string,
+    table,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
-__all__ = ["BrokerError", "Client", "Target", "parse_target", "raise_file_limit", "set_wait_limit"]
+__all__ = [
+    "BrokerError",
+    "Client",
+    "Target",
+    "blunt_client",
+    "parse_target",
+    "raise_file_limit",
+    "set_wait_limit",
+]
 
 FRAME_BYTES_MAX: Final = 131_072
 WAIT_LIMIT_S: Final = 30.0
 _PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 _READ_BYTES: Final = 65_536
+_PIPELINED: Final = 500
 
 
 class BrokerError(Exception):
@@ -139,12 +151,32 @@ class Client:
         self.sock.sendall(method(CHANNEL, class_id, method_id, arguments))
         return self._expect(CHANNEL, class_id, method_id + 1)
 
+    def call_many(self, class_id: int, method_id: int, arguments: Sequence[bytes]) -> None:
+        """Send many equal methods without waiting in between, then take all of their replies."""
+        for start in range(0, len(arguments), _PIPELINED):
+            part = arguments[start : start + _PIPELINED]
+            self.sock.sendall(b"".join(method(CHANNEL, class_id, method_id, one) for one in part))
+            for _ in part:
+                self._expect(CHANNEL, class_id, method_id + 1)
+
+    def reopen_channel(self) -> None:
+        """Close the channel, which gives back what is unacked on it, and open it again."""
+        self.call(20, 40, struct.pack(">H", 200) + short_string("") + b"\0\0\0\0")
+        self.call(20, 10, b"\0")
+
     def declare_queue(
-        self, name: str, *, durable: bool = False, passive: bool = False
+        self,
+        name: str,
+        *,
+        durable: bool = False,
+        passive: bool = False,
+        arguments: Mapping[str, str | int] | None = None,
     ) -> tuple[int, int]:
         """Declare a queue and return its counts of messages and consumers."""
         flags = passive * 1 | durable * 2
-        reply = self.call(50, 10, b"\0\0" + short_string(name) + bytes([flags]) + long_string(b""))
+        reply = self.call(
+            50, 10, b"\0\0" + short_string(name) + bytes([flags]) + table(arguments or {})
+        )
         messages, consumers = struct.unpack(">II", reply[-8:])
         return messages, consumers
 
@@ -189,6 +221,17 @@ class Client:
     def select_confirms(self) -> None:
         """Put the channel into confirm mode."""
         self.call(85, 10, b"\0")
+
+    def consume_all(self, queues: Sequence[str], consumer_tags: Sequence[str], flags: int) -> None:
+        """Start many consumers at once; bit 1 of ``flags`` is auto-ack."""
+        self.call_many(
+            60,
+            20,
+            [
+                b"\0\0" + short_string(queue) + short_string(tag) + bytes([flags]) + table({})
+                for queue, tag in zip(queues, consumer_tags, strict=True)
+            ],
+        )
 
     def take_buffered(self) -> bytes:
         """Hand over the bytes that were read beyond the last reply."""
@@ -236,6 +279,16 @@ class Client:
                 raise BrokerError(f"{self.product} hung up")
 
             self._buffer += data
+
+
+@contextlib.contextmanager
+def blunt_client(target: Target) -> Iterator[Client]:
+    """Have a connection that hangs up at the end, whatever is on its way then."""
+    client = Client(target)
+    try:
+        yield client
+    finally:
+        client.sock.close()
 
 
 def _server_property(start: bytes, key: bytes) -> str:

@@ -16,6 +16,8 @@ from scripts.benchmark.client import BrokerError, Client, Target
 from scripts.benchmark.frames import ack, measure_delivery
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from scripts.benchmark.workers import Pipe
 
 __all__ = ["ConsumerPlan", "ConsumerResult", "DeliveryCounter", "run_consumer"]
@@ -29,7 +31,10 @@ _TAG_HEAD_BYTES: Final = 7 + 4 + 1
 
 
 class ConsumerPlan(NamedTuple):
-    """One connection with one consumer per queue, all in one process."""
+    """A consumer per queue, all in one process: each with a connection of its own, or all on one.
+
+    On one connection the names of the queues must be equally long, and a queue may come twice.
+    """
 
     target: Target
     queues: tuple[str, ...]
@@ -37,6 +42,8 @@ class ConsumerPlan(NamedTuple):
     ack_every: int
     """Deliveries per acknowledgement; 0 consumes with auto-ack."""
     limit_s: float
+    is_shared: bool = False
+    """Whether one channel of one connection has all of the consumers."""
 
 
 class ConsumerResult(NamedTuple):
@@ -95,7 +102,7 @@ class _Consumer:
 
     def __init__(self, plan: ConsumerPlan, place: int) -> None:
         self.client = Client(plan.target)
-        self.tag = f"c{place:03}"
+        self.tag = f"c{place:05}"
         self.counter = DeliveryCounter(self.tag)
         self._ack_every = plan.ack_every
         self.acked = 0
@@ -105,6 +112,11 @@ class _Consumer:
 
     def start(self, queue: str) -> None:
         self.client.consume(queue, self.tag, auto_ack=not self._ack_every)
+        self._take(memoryview(self.client.take_buffered()))
+
+    def start_many(self, queues: Sequence[str]) -> None:
+        tags = [f"c{place:05}" for place in range(len(queues))]
+        self.client.consume_all(queues, tags, 0 if self._ack_every else 2)
         self._take(memoryview(self.client.take_buffered()))
 
     def read(self, view: memoryview) -> bool:
@@ -144,6 +156,7 @@ class _Consumer:
         self.settle()
         self.client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
         with self.client as client:
+            # With several on the channel, the other ones end with it.
             client.cancel(self.tag)
             if client.skipped_frames or client.take_buffered():
                 raise BrokerError("more came after the last delivery")
@@ -151,13 +164,17 @@ class _Consumer:
 
 def run_consumer(plan: ConsumerPlan, pipe: Pipe) -> None:
     """Connect, wait for the start signal, consume until the announced counts are in, report."""
-    consumers = [_Consumer(plan, place) for place in range(len(plan.queues))]
+    count = 1 if plan.is_shared else len(plan.queues)
+    consumers = [_Consumer(plan, place) for place in range(count)]
     pipe.send("ready")
     pipe.recv()
     started_s = time.monotonic()
     cpu_s = time.process_time()
-    for consumer, queue in zip(consumers, plan.queues, strict=True):
-        consumer.start(queue)
+    if plan.is_shared:
+        consumers[0].start_many(plan.queues)
+    else:
+        for consumer, queue in zip(consumers, plan.queues, strict=True):
+            consumer.start(queue)
 
     pipe.send("consuming")
     last_s = _consume(consumers, pipe, time.monotonic() + plan.limit_s)

@@ -6,7 +6,10 @@ Nothing here is called per message while a clock is running, except the few byte
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "ACK_FRAME_BYTES",
@@ -22,6 +25,7 @@ __all__ = [
     "method",
     "publish",
     "short_string",
+    "table",
 ]
 
 FRAME_METHOD: Final = 1
@@ -63,6 +67,18 @@ def short_string(text: str) -> bytes:
 def long_string(data: bytes) -> bytes:
     """Encode a long string (or a table whose body is encoded already)."""
     return struct.pack(">I", len(data)) + data
+
+
+def table(fields: Mapping[str, str | int]) -> bytes:
+    """Encode a field table with its length; integers are signed and of four octets."""
+    body = b""
+    for key, value in fields.items():
+        if isinstance(value, int):
+            body += short_string(key) + struct.pack(">ci", b"I", value)
+        else:
+            body += short_string(key) + b"S" + long_string(value.encode())
+
+    return long_string(body)
 
 
 def publish(

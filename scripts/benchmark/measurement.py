@@ -17,6 +17,13 @@ class Options(NamedTuple):
     connections: int
     queues: int
     messages: int
+    persistent_messages: int = 10_000_000
+    scale: float = 1.0
+    """Sizes of the flatness scenarios and counts of the micro-benchmarks are multiplied by this."""
+
+    def scaled(self, count: int) -> int:
+        """Multiply a count; at least 1."""
+        return max(1, round(count * self.scale))
 
 
 class Measurement(NamedTuple):
@@ -29,3 +36,5 @@ class Measurement(NamedTuple):
     """CPU seconds of the broker per million messages (deliveries, where there are any)."""
     client_cpu_share: float | None = None
     """CPU of the load generator per second of the run: near 1 core, it is what was measured."""
+    size: int | None = None
+    """How many there were of what the figure may depend on: a point of a curve."""

@@ -1,185 +1,125 @@
-"""Results: gathered, written as JSON, printed as a table."""
+"""Results as tables, for a terminal and for a page."""
 
 from __future__ import annotations
 
-import json
-import platform
 import statistics
-import subprocess
-import time
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from scripts.benchmark.brokers import commit_name
-from scripts.benchmark.machine import describe_machine
-from scripts.benchmark.measurement import HIGHER_IS_BETTER, Measurement, Options
+from scripts.benchmark.measurement import HIGHER_IS_BETTER
+from scripts.benchmark.results import LOAD_SUFFIX, Results, Series
+from scripts.benchmark.targets import verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
-__all__ = ["Results", "Series", "load_results", "render_markdown", "render_text"]
+__all__ = ["facts_line", "notes", "render_markdown", "render_text", "tables"]
 
-FORMAT: Final = 1
-CPU_SUFFIX: Final = " cpu"
-LOAD_SUFFIX: Final = " load"
 FOREIGN_CORES: Final = 0.1
 """More than this taken by other processes, and the figures say little."""
 BUSY_CORES: Final = 0.5
 """A load generator that takes more than this of the machine is part of what was measured."""
 
 
-class Series(NamedTuple):
-    """The figures of one name on one broker, one for each round."""
+def tables(results: Results) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each group of figures and each group of curves: its name, and rows with a heading."""
+    for group in dict.fromkeys(results.groups[name] for name in results.series):
+        yield group, _rows(results, group)
 
-    unit: str
-    values: list[float]
-
-    @property
-    def median(self) -> float:
-        """The middle one."""
-        return statistics.median(self.values)
-
-    @property
-    def spread(self) -> float:
-        """Half the distance from the smallest to the largest, as a part of the median."""
-        if not self.median:
-            return 0.0
-
-        return (max(self.values) - min(self.values)) / 2 / abs(self.median)
-
-
-_Table: TypeAlias = dict[str, dict[str, Series]]
-
-
-class Results:
-    """Everything that was measured: by figure, then by broker."""
-
-    def __init__(self, brokers: Sequence[str]) -> None:
-        self.brokers = list(brokers)
-        self.series: _Table = {}
-        self.errors: list[str] = []
-        self.facts: dict[str, object] = {}
-        self.foreign_cores: list[float] = []
-        """What other processes took of the machine during each run."""
-
-    def add(self, broker: str, measurement: Measurement) -> None:
-        """Keep one figure, and the CPU figures that came with it."""
-        self._append(measurement.name, broker, measurement.unit, measurement.value)
-        if measurement.cpu_s_per_million is not None:
-            name = measurement.name + CPU_SUFFIX
-            self._append(name, broker, "s/M", measurement.cpu_s_per_million)
-
-        if measurement.client_cpu_share is not None:
-            name = measurement.name + LOAD_SUFFIX
-            self._append(name, broker, "cores", measurement.client_cpu_share)
-
-    def _append(self, name: str, broker: str, unit: str, value: float) -> None:
-        by_broker = self.series.setdefault(name, {})
-        by_broker.setdefault(broker, Series(unit, [])).values.append(value)
-
-    def describe(self, options: Options, rounds: int, python: str) -> None:
-        """Note what the figures were measured with."""
-        self.facts = {
-            "format": FORMAT,
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "commit": commit_name(),
-            "python": _python_version(python),
-            "load_generator_python": platform.python_version(),
-            **describe_machine(),
-            "rounds": rounds,
-            **options._asdict(),
-        }
-
-    def save(self, path: Path) -> None:
-        """Write the results as JSON."""
-        data = {
-            **self.facts,
-            "brokers": self.brokers,
-            "errors": self.errors,
-            "foreign_cores": [round(cores, 3) for cores in self.foreign_cores],
-            "results": {
-                name: {
-                    broker: {
-                        "unit": series.unit,
-                        "median": series.median,
-                        "spread": series.spread,
-                        "values": series.values,
-                    }
-                    for broker, series in by_broker.items()
-                }
-                for name, by_broker in self.series.items()
-            },
-        }
-        path.write_text(json.dumps(data, indent=1) + "\n")
-
-
-def _python_version(python: str) -> str:
-    done = subprocess.run([python, "--version"], check=False, capture_output=True, text=True)
-    return done.stdout.strip().removeprefix("Python ")
-
-
-def load_results(path: Path) -> Results:
-    """Read results back from JSON."""
-    data = json.loads(path.read_text())
-    results = Results(data["brokers"])
-    results.errors = data["errors"]
-    results.foreign_cores = data["foreign_cores"]
-    results.facts = {
-        key: value
-        for key, value in data.items()
-        if key not in {"brokers", "errors", "foreign_cores", "results"}
-    }
-    results.series = {
-        name: {broker: Series(found["unit"], found["values"]) for broker, found in row.items()}
-        for name, row in data["results"].items()
-    }
-    return results
+    curves = [curve for by_broker in results.curves.values() for curve in by_broker.values()]
+    for group in dict.fromkeys(curve.group for curve in curves):
+        yield group, _curve_rows(results, group)
 
 
 def render_text(results: Results) -> str:
     """Lay the results out for a terminal."""
-    rows = _rows(results)
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    lines = [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
-    lines += ["", _load_note(results), _foreign_note(results)]
+    lines: list[str] = []
+    for group, rows in tables(results):
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        lines += [f"== {group}"] if group else []
+        lines += [
+            "  ".join(
+                cell.ljust(width) if place == 0 else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ).rstrip()
+            for row in rows
+        ]
+        lines.append("")
+
+    lines += notes(results)
     lines += [f"ERROR {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
 
 
-def render_markdown(results: Results) -> str:
-    """Lay the results out for docs/performance.md."""
-    rows = _rows(results)
-    rule = ["---", *["---:"] * (len(rows[0]) - 1)]
-    lines = ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
-    keys = ("commit", "python", "cpu", "cores", "system", "rounds", "seconds", "time")
-    facts = ", ".join(f"{key} {results.facts[key]}" for key in keys if key in results.facts)
-    lines += [
-        "",
-        f"Median ± half the range. ↓: less is better. {facts}.",
-        _load_note(results),
-        _foreign_note(results),
-    ]
+def render_markdown(results: Results, only: str = "") -> str:
+    """Lay the results out for a page: one group, or all."""
+    lines: list[str] = []
+    for group, rows in tables(results):
+        if only not in {"", group}:
+            continue
+
+        rule = ["---", *["---:"] * (len(rows[0]) - 1)]
+        lines += ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
+        lines.append("")
+
+    lines.append(f"Median ± half the range. ↓: less is better. {facts_line(results)}.")
+    lines += notes(results)
     lines += [f"\nFailed: {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
 
 
-def _rows(results: Results) -> list[list[str]]:
-    first, *others = results.brokers
-    rows = [["scenario", "unit", *results.brokers, *[f"vs {other}" for other in others]]]
-    for name, by_broker in results.series.items():
-        if name.endswith(LOAD_SUFFIX):
-            continue
+def facts_line(results: Results) -> str:
+    """Say what the figures were measured with."""
+    keys = ("commit", "python", "cpu", "cores", "system", "rounds", "seconds", "scale", "time")
+    return ", ".join(f"{key} {results.facts[key]}" for key in keys if key in results.facts)
 
+
+def notes(results: Results) -> list[str]:
+    """Say what may have disturbed the figures."""
+    return [_load_note(results), _foreign_note(results)]
+
+
+def _rows(results: Results, group: str) -> list[list[str]]:
+    names = [
+        name
+        for name in results.series
+        if results.groups[name] == group and not name.endswith(LOAD_SUFFIX)
+    ]
+    present = {broker for name in names for broker in results.series[name]}
+    brokers = [broker for broker in results.brokers if broker in present]
+    first, *others = brokers
+    rows = [["scenario", "unit", *brokers, *[f"vs {other}" for other in others]]]
+    verdicts = [""]
+    for name in names:
+        by_broker = results.series[name]
         unit = next(iter(by_broker.values())).unit
-        cells = [_cell(by_broker.get(broker)) for broker in results.brokers]
+        cells = [_cell(by_broker.get(broker)) for broker in brokers]
         ratios = [_ratio(by_broker, first, other) for other in others]
         rows.append([name, unit, *cells, *ratios])
+        medians = {broker: by_broker[broker].median for broker in brokers if broker in by_broker}
+        verdicts.append(verdict_of(name, medians))
+
+    if any(verdicts):
+        verdicts[0] = "target met"
+        rows = [[*row, verdict] for row, verdict in zip(rows, verdicts, strict=True)]
+
+    return rows
+
+
+def _curve_rows(results: Results, group: str) -> list[list[str]]:
+    rows = [["scenario", "broker", "unit", "at: cost", "", "", "growth", "flat"]]
+    for name, by_broker in results.curves.items():
+        for broker, curve in by_broker.items():
+            if curve.group != group:
+                continue
+
+            points = [f"{size:,}: {_number(cost)}" for size, cost in curve.costs.items()]
+            points += [""] * (3 - len(points))
+            growth, verdict = "-", "-"
+            if group == "flat":
+                growth = f"{curve.growth:+.0%}"
+                verdict = "yes" if curve.is_flat else "NO"
+
+            rows.append([name, broker, curve.unit, *points, growth, verdict])
 
     return rows
 

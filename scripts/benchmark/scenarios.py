@@ -1,4 +1,4 @@
-"""The list of scenarios and what chooses among them."""
+"""The list of scenarios, in groups, and what chooses among them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,36 @@ from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
 from scripts.benchmark.brokers import Running
+from scripts.benchmark.durable import DURABLE_FLOWS, QUEUE_TYPES, run_durable
+from scripts.benchmark.flat import ready, spread, topology, unacked
+from scripts.benchmark.latency import run_fair, run_round_trip
 from scripts.benchmark.measurement import Measurement, Options
-from scripts.benchmark.resources import (
+from scripts.benchmark.memory import (
     run_connections,
     run_idle_memory,
-    run_million_ready,
-    run_queues,
-    run_round_trip,
-    run_start,
+    run_many_queues,
+    run_persistent_ready,
+    run_transient_ready,
 )
+from scripts.benchmark.micro_scenario import run_instructions, run_micro
+from scripts.benchmark.starting import run_embedded_start, run_import, run_start
 from scripts.benchmark.throughput import FLOWS, run_backlog, run_flow
 
-__all__ = ["SCENARIOS", "Scenario", "choose_scenarios"]
+__all__ = ["GROUPS", "SCENARIOS", "Scenario", "choose_scenarios"]
 
 _Run: TypeAlias = Callable[[Running, Options], list[Measurement]]
+
+GROUPS: Final = {
+    "throughput": "transient messages a second",
+    "durable": "persistent ones, on classic and on quorum queues, and how late confirms are",
+    "latency": "round trips, alone and beside a loud publisher",
+    "start": "exec to accepting, import, embedded start (Leveret)",
+    "memory": "what messages, connections and queues take (Leveret, once)",
+    "flat": "cost against the number of things (Leveret, once)",
+    "micro": "single operations of the core, one knob each (Leveret, once)",
+}
+STANDARD: Final = ("throughput", "durable", "latency", "start", "memory")
+"""What runs when nothing is named."""
 
 
 class Scenario(NamedTuple):
@@ -29,31 +45,90 @@ class Scenario(NamedTuple):
     name: str
     title: str
     run: _Run
-    by_default: bool = True
+    group: str
+    variant: str = ""
+    """Added to the broker's name, where one broker does the same in several ways."""
+    ours_only: bool = False
+    """It needs a broker that was started for it."""
+    once: bool = False
+    """It takes long and hardly varies: one round, and of several builds the first."""
+    needs_pids: bool = False
+    """It needs a broker whose processes can be seen."""
+
+
+def _ours(name: str, title: str, run: _Run, group: str) -> Scenario:
+    return Scenario(name, title, run, group, ours_only=True, once=group != "start")
 
 
 SCENARIOS: Final = (
-    *(Scenario(flow.name, flow.title, partial(run_flow, flow)) for flow in FLOWS),
-    Scenario("backlog", "publish 300 thousand with no consumer, then drain them", run_backlog),
-    Scenario("round-trip", "p50 and p99 with one message in flight", run_round_trip),
-    Scenario("start", "exec to the first accepted connection (Leveret)", run_start),
-    Scenario("idle-memory", "resident memory, idle", run_idle_memory),
-    Scenario("ready", "memory with --messages ready", run_million_ready, by_default=False),
-    Scenario("connections", "memory of --connections idle ones", run_connections, by_default=False),
-    Scenario("queues", "memory of --queues empty ones", run_queues, by_default=False),
+    *(Scenario(flow.name, flow.title, partial(run_flow, flow), "throughput") for flow in FLOWS),
+    Scenario(
+        "backlog",
+        "publish 300 thousand with no consumer, then drain them",
+        run_backlog,
+        "throughput",
+    ),
+    *(
+        Scenario(
+            flow.name,
+            flow.title,
+            partial(run_durable, flow, queue_type),
+            "durable",
+            "" if queue_type == QUEUE_TYPES[0] else queue_type,
+        )
+        for flow in DURABLE_FLOWS
+        for queue_type in QUEUE_TYPES
+    ),
+    Scenario("round-trip", "p50 and p99 with one message in flight", run_round_trip, "latency"),
+    Scenario("fair", "p50 and p99 beside a publisher at full blast", run_fair, "latency"),
+    _ours("start", "exec to the first accepted connection", run_start, "start"),
+    _ours("import", "import broker", run_import, "start"),
+    _ours("embedded", "async with Broker()", run_embedded_start, "start"),
+    Scenario("idle-memory", "resident, idle", run_idle_memory, "memory", needs_pids=True),
+    _ours("ready", "--messages transient ones ready", run_transient_ready, "memory"),
+    _ours("persistent", "--persistent-messages ready", run_persistent_ready, "memory"),
+    _ours("connections", "--connections idle ones", run_connections, "memory"),
+    _ours("queues", "--queues empty ones", run_many_queues, "memory"),
+    _ours(
+        "flat-transient",
+        "10,000 to 1,000,000 ready",
+        partial(ready.run_ready, is_persistent=False),
+        "flat",
+    ),
+    _ours("flat-queues", "1 to 10,000 queues", spread.run_queues, "flat"),
+    _ours("flat-connections", "1 to 5,000 connections", spread.run_connections, "flat"),
+    _ours("flat-consumers", "1 to 1,000 consumers on a queue", spread.run_consumers, "flat"),
+    _ours("flat-unacked", "1 to 100,000 unacked on a channel", unacked.run_unacked, "flat"),
+    _ours("flat-bindings", "10 to 100,000 topic bindings", topology.run_bindings, "flat"),
+    _ours("flat-objects", "100,000 declared, bound, deleted", topology.run_objects, "flat"),
+    _ours(
+        "flat-persistent",
+        "1 to 10 million persistent ones ready",
+        partial(ready.run_ready, is_persistent=True),
+        "flat",
+    ),
+    _ours("micro", "nanoseconds of single operations", run_micro, "micro"),
+    _ours("instructions", "the same, counted", run_instructions, "micro"),
 )
 _ALIASES: Final = {"fill": "backlog", "drain": "backlog"}
 
 
 def choose_scenarios(only: Sequence[str]) -> list[Scenario]:
-    """Find scenarios by name; all that run by default when no name is given."""
-    if not only:
-        return [scenario for scenario in SCENARIOS if scenario.by_default]
+    """Find scenarios by name or group; the standard ones when none is given."""
+    wanted = {_ALIASES.get(name, name) for name in only} or set(STANDARD)
+    if "standard" in wanted:
+        wanted = (wanted - {"standard"}) | set(STANDARD)
 
-    wanted = {_ALIASES.get(name, name) for name in only}
-    unknown = wanted - {scenario.name for scenario in SCENARIOS} - {"all"}
-    if unknown:
-        names = ", ".join(scenario.name for scenario in SCENARIOS)
-        raise ValueError(f"no scenario {', '.join(sorted(unknown))}; there are {names} and all")
+    known = {scenario.name for scenario in SCENARIOS} | set(GROUPS) | {"all"}
+    if unknown := wanted - known:
+        names = ", ".join(dict.fromkeys(scenario.name for scenario in SCENARIOS))
+        raise ValueError(
+            f"no scenario {', '.join(sorted(unknown))}; there are {names}, "
+            f"the groups {', '.join(GROUPS)}, and all"
+        )
 
-    return [scenario for scenario in SCENARIOS if scenario.name in wanted or "all" in wanted]
+    return [
+        scenario
+        for scenario in SCENARIOS
+        if scenario.name in wanted or scenario.group in wanted or "all" in wanted
+    ]

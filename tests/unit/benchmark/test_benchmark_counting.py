@@ -9,7 +9,7 @@ import pytest
 from scripts.benchmark.client import BrokerError, parse_target
 from scripts.benchmark.consumer import DeliveryCounter
 from scripts.benchmark.frames import CHANNEL, frame, measure_delivery, method, publish, short_string
-from scripts.benchmark.publisher import ConfirmCounter
+from scripts.benchmark.publisher import ConfirmCounter, ConfirmDelays
 
 
 def confirm(tag: int, *, multiple: bool = False, method_id: int = 80) -> bytes:
@@ -112,3 +112,19 @@ def test_large_bodies_are_split_at_the_frame_limit() -> None:
 )
 def test_a_url_is_taken_apart(url: str, expected: tuple[str, int, str, str, str]) -> None:
     assert parse_target(url) == expected
+
+
+def test_confirm_delays_are_those_of_the_oldest_messages() -> None:
+    delays = ConfirmDelays()
+    delays.sent(10, 1.0)
+    delays.sent(100, 2.0)
+    delays.confirmed(50, 3.0)
+    delays.confirmed(100, 10.0)
+    # Ten took two seconds, forty one, fifty eight.
+    assert delays.percentile(0.3) == pytest.approx(1.0)
+    assert delays.percentile(0.5) == pytest.approx(2.0)
+    assert delays.percentile(0.99) == pytest.approx(8.0)
+
+
+def test_without_confirms_there_is_no_delay() -> None:
+    assert ConfirmDelays().percentile(0.5) == 0.0

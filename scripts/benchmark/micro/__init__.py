@@ -1,0 +1,1 @@
+"""Single operations of the broker's core, each timed with one knob: in the process, no sockets."""
