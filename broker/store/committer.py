@@ -14,7 +14,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Committer", "Job", "ThreadedCommitter"]
+__all__ = ["LACK_OF_SPACE", "Committer", "Job", "ThreadedCommitter"]
+
+LACK_OF_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+"""Errors that may go away by themselves: the disk, or somebody's share of it, is full."""
 
 STOP_WAIT_S: Final = 30.0
 """How long a stop waits for a disk that does not answer."""
@@ -43,6 +46,10 @@ class Job:
         """
         raise NotImplementedError
 
+    def is_fatal(self, error: OSError) -> bool:
+        """Whether nothing may be done any more after it has failed like this."""
+        return error.errno not in LACK_OF_SPACE
+
     def finished(self) -> None:
         """It was tried. Runs in the broker's own thread, in the order of submission."""
         raise NotImplementedError
@@ -60,6 +67,8 @@ class Committer:
         self._notify = notify
         self._jobs: deque[Job] = deque()
         self._tried: deque[Job] = deque()
+        # Why nothing is done any more: what was built on something that failed would not stand.
+        self._failure: OSError | None = None
 
     def submit(self, job: Job) -> None:
         """Add a job behind all others."""
@@ -78,19 +87,27 @@ class Committer:
             return False
 
         job = self._jobs[0]
-        try:
-            job.run(is_last=len(self._jobs) == 1)
-        except OSError as error:
-            job.error = error
-        except Exception as bug:
-            # Whatever it is, nobody knows what is on the disk now: as bad as a disk that failed.
-            job.error = OSError(errno.EIO, f"{type(bug).__name__}: {bug}")
+        job.error = self._failure
+        if self._failure is None:
+            self._try(job, is_last=len(self._jobs) == 1)
 
         job.is_tried = True
         self._tried.append(job)
         self._jobs.popleft()
         self._notify()
         return True
+
+    def _try(self, job: Job, *, is_last: bool) -> None:
+        try:
+            job.run(is_last=is_last)
+        except OSError as error:
+            job.error = error
+        except Exception as bug:
+            # Whatever it is, nobody knows what is on the disk now: as bad as a disk that failed.
+            job.error = OSError(errno.EIO, f"{type(bug).__name__}: {bug}")
+
+        if job.error is not None and job.is_fatal(job.error):
+            self._failure = job.error
 
     def collect(self) -> None:
         """Let the jobs that were tried go on, in the broker's own thread."""

@@ -6,7 +6,7 @@ import contextlib
 import errno
 from typing import TYPE_CHECKING, Final
 
-from broker.store.committer import Job
+from broker.store.committer import LACK_OF_SPACE, Job
 from broker.store.log_files import LogFiles, checkpoint_name, segment_name
 from broker.store.records import (
     CHECKPOINT_MAGIC,
@@ -32,8 +32,8 @@ SLICE_BYTES: Final = 4 * 1024 * 1024
 
 
 def is_lack_of_space(error: OSError) -> bool:
-    """Whether it may go away by itself: the disk, or somebody's share of it, is full."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+    """Whether it may go away by itself."""
+    return error.errno in LACK_OF_SPACE
 
 
 def sync_for_good(file: File) -> None:
@@ -197,6 +197,9 @@ class SyncJob(Job):
         if self._files.writing is not None:
             self._files.writing.sync()
 
+    def is_fatal(self, error: OSError) -> bool:
+        return True
+
     def finished(self) -> None:
         self._on_finished(self.error)
 
@@ -351,6 +354,9 @@ class RemoveJob(Job):
     def run(self, *, is_last: bool) -> None:
         for name in self._names:
             self._files.disk.unlink(self._files.path(name))
+
+    def is_fatal(self, error: OSError) -> bool:
+        return False
 
     def finished(self) -> None:
         """Nobody waits for it."""

@@ -130,3 +130,31 @@ def test_what_was_found_after_a_failed_sync_is_there_for_good(seed: int) -> None
 
     assert found == 4
     assert ready_count(StoredWorld(disk.crashed(), DIRECTORY)) == found
+
+
+def test_nothing_is_written_after_a_sync_has_failed() -> None:
+    """The next one would succeed, with the system having forgotten what it did not write."""
+    disk = FakeDisk(Random(0))
+    world = with_messages(disk, INTERVAL)
+    world.is_prompt = False
+    session = world.open(1)
+    disk.fail({"sync"})
+    world.log.sync_soon()
+    session.feed(publish(1, "q", b"hare", PERSISTENT))
+    before = disk.contents()
+    world.write()
+
+    assert world.failures
+    assert disk.contents() == before
+
+
+def test_a_file_that_cannot_be_removed_stops_nobody() -> None:
+    disk = FakeDisk(Random(0))
+    world = with_messages(disk)
+    world.checkpoint()
+    disk.fail({"unlink"}, errno.EPERM)
+    world.open(1).feed(method(1, "queue.purge", queue="q"))
+    world.checkpoint()
+
+    assert not world.failures
+    assert ready_count(StoredWorld(disk.killed(), DIRECTORY)) == 0
