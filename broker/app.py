@@ -26,6 +26,7 @@ from broker.core.settings import NodeSettings
 from broker.errors import StoreError
 from broker.keeper import NodeKeeper
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
+from broker.logs import Log as EventLog
 from broker.metrics.sampler import SAMPLE_INTERVAL_S, Sampler
 from broker.net.listeners import Address, Listeners
 from broker.net.memory import keep_freed_memory
@@ -162,6 +163,7 @@ def _settings_of(config: Config) -> NodeSettings:
         product=config.compatibility.product,
         topic_hash_words_max=config.compatibility.topic_hash_words_max,
         has_event_exchange=config.compatibility.event_exchange,
+        has_log_exchange=config.log.has_exchange,
         channel_max=limits.channel_max,
         frame_max=limits.frame_max_bytes,
         heartbeat_s=config.heartbeat_s,
@@ -232,6 +234,9 @@ class Application:
         data_dir = None if keeper is None else keeper.directory.path
         watches = start_watches(config, node, pump, data_dir, log)
         app = cls(node, pump, reception, listeners, kept, watches)
+        if isinstance(log, EventLog):
+            log.on_line = node.tell_of_line
+
         if kept is not None:
             kept.keeper.watch(node)
             kept.logs.watch(pump, app.fail)

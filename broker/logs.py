@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Final, TextIO, cast
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
+    from broker.config.schema import LogConfig
+    from broker.log_file import LogFile
+
     Emit = Callable[[str, str, dict[str, object]], None]
 
 __all__ = ["FORMATS", "LEVELS", "Log", "escape", "import_structlog_lightly"]
@@ -51,31 +54,138 @@ class Log:
         log_format: one of FORMATS.
         stream: standard error when None, whichever that is at the first event.
 
+    Attributes:
+        on_line: told the level and the text of each line that was written.
+
     """
 
-    __slots__ = ("_emit", "_format", "_rank", "_stream")
+    __slots__ = ("_config", "_emit", "_file", "_format", "_lines", "_rank", "_ranks", "on_line")
 
     def __init__(
         self, level: str = "info", log_format: str = "text", stream: TextIO | None = None
     ) -> None:
         self._rank = LEVELS.index(level)
+        self._ranks: dict[str, int] = {}
         self._format = log_format
-        self._stream = stream
+        self._lines = _Lines(stream)
+        self._file: LogFile | None = None
+        self._config: LogConfig | None = None
         self._emit: Emit | None = None
+        self.on_line: Callable[[str, str], None] | None = None
+
+    @classmethod
+    def from_config(cls, config: LogConfig) -> Log:
+        """Make the log that a configuration wants.
+
+        Raises:
+            StartError: its file cannot be opened.
+
+        """
+        log = cls()
+        log.configure(config)
+        return log
+
+    def configure(self, config: LogConfig) -> None:
+        """Be what a configuration wants from now on.
+
+        Raises:
+            StartError: its file cannot be opened; all stays as it was then.
+
+        """
+        old = self._config
+        if old is None or old.file != config.file:
+            self._move_to(config)
+
+        if config.format != self._format:
+            self._format = config.format
+            self._emit = None
+
+        self._rank = LEVELS.index(config.level)
+        self._ranks = {category: LEVELS.index(level) for category, level in config.levels}
+        self._config = config
+
+    def _move_to(self, config: LogConfig) -> None:
+        file: LogFile | None = None
+        if config.file.path is not None:
+            from broker.log_file import LogFile
+
+            file = LogFile(config.file.path, config.file.size_bytes_max, config.file.files_max)
+
+        before = self._file
+        self._file = file
+        self._lines.target = file
+        if before is not None:
+            before.close()
+
+    def reopen(self) -> None:
+        """Open the file anew, if there is one: somebody may have moved it.
+
+        Raises:
+            StartError: it cannot be opened; the one before is gone on with.
+
+        """
+        if self._file is not None:
+            self._file.reopen()
+
+    def close(self) -> None:
+        """Close the file, if there is one; what comes then goes to standard error."""
+        file = self._file
+        self._file = None
+        self._lines.target = None
+        if file is not None:
+            file.close()
+
+    def wants(self, level: str, event: str) -> bool:
+        """Whether an event would be written."""
+        category = event.partition(".")[0]
+        return LEVELS.index(level) >= self._ranks.get(category, self._rank)
 
     def __call__(self, level: str, event: str, fields: dict[str, object]) -> None:
         """Write an event, for example ``log("info", "connection.opened", {"user": "guest"})``."""
-        if LEVELS.index(level) < self._rank:
+        if not self.wants(level, event):
             return
 
         if self._emit is None:
-            self._emit = _make_emit(self._format, self._stream or sys.stderr)
+            self._emit = _make_emit(self._format, self._lines)
 
         try:
             self._emit(level, event, fields)
         except (OSError, ValueError):
             # Standard error is closed, full or a broken pipe: the broker works on without a log.
             return
+
+        if self.on_line is not None:
+            self.on_line(level, self._lines.last.rstrip("\n"))
+
+
+class _Lines:
+    """Where lines go; the last one is remembered.
+
+    Attributes:
+        target: a file; None is the stream.
+
+    """
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self.target: LogFile | None = None
+        self.last = ""
+
+    def write(self, text: str) -> int:
+        self.last = text
+        if self.target is not None:
+            return self.target.write(text)
+
+        if self._stream is None:
+            self._stream = sys.stderr
+
+        return self._stream.write(text)
+
+    def flush(self) -> None:
+        if self.target is not None:
+            self.target.flush()
+        elif self._stream is not None:
+            self._stream.flush()
 
 
 def import_structlog_lightly() -> None:
@@ -112,7 +222,7 @@ def _escape_match(match: re.Match[str]) -> str:
     return f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}"
 
 
-def _make_emit(log_format: str, stream: TextIO) -> Emit:
+def _make_emit(log_format: str, lines: _Lines) -> Emit:
     import structlog
 
     class EventLogger(structlog.BoundLoggerBase):
@@ -120,7 +230,7 @@ def _make_emit(log_format: str, stream: TextIO) -> Emit:
             self._proxy_to_logger("msg", event, level=level, fields=fields)
 
     logger: EventLogger = structlog.wrap_logger(
-        structlog.WriteLogger(stream),
+        structlog.WriteLogger(cast("TextIO", lines)),
         processors=[
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             _make_safe,

@@ -105,7 +105,9 @@ class Telemetry:
         scrape = await asyncio.to_thread(import_module, "broker.exporters.scrape")
         server = await asyncio.to_thread(import_module, "broker.management.server")
         application = scrape.build_scrape_application(self.read, self.read_rows)
-        self._server = server.ManagementServer(application, sockets)
+        self._server = server.ManagementServer(
+            application, sockets, log if config.log.has_access else None
+        )
         await self._server.start()
         log("info", "metrics.started", {"listening": " ".join(map(str, self.addresses))})
 

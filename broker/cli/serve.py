@@ -54,8 +54,11 @@ def serve(
     import_structlog_lightly()
     from broker.app import serve as run
 
-    log = Log(loaded.log.level, loaded.log.format)
-    run(loaded, log, loop_factory=_loop_factory(loop_name))
+    log = Log.from_config(loaded.log)
+    try:
+        run(loaded, log, loop_factory=_loop_factory(loop_name))
+    finally:
+        log.close()
 
 
 def _overrides(options: dict[str, str | int | None]) -> dict[str, object]:

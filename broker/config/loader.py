@@ -134,6 +134,7 @@ def _finish(
 
     config = _with_password_files(ROOT.read(root, (), report), report, directory)
     config = _with_data_directory(grant_defaults(config, report), report, directory)
+    config = _with_log_file(config, report, directory)
     check(config, report)
     if report.problems:
         raise ConfigProblems(sorted(report.problems, key=_position))
@@ -178,6 +179,16 @@ def _with_data_directory(config: Config, report: Report, directory: str) -> Conf
 
     path = os.path.join(directory, data_dir)
     return config._replace(storage=config.storage._replace(data_dir=path))
+
+
+def _with_log_file(config: Config, report: Report, directory: str) -> Config:
+    path = config.log.file.path
+    place = report.places.get(("log", "file", "path"))
+    if not path or place is None or not place.line:
+        return config
+
+    file = config.log.file._replace(path=os.path.join(directory, path))
+    return config._replace(log=config.log._replace(file=file))
 
 
 def _position(problem: Problem) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from broker.core.deadlines import Deadlines
 from broker.core.events import EVENT_EXCHANGE, Events
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange.registry import create_exchange
+from broker.core.log_exchange import LOG_EXCHANGE, LogExchange
 from broker.core.output import OutputSet
 from broker.core.tally import Churn, VHostTally
 from broker.core.tracing import Tracer
@@ -110,6 +111,7 @@ class Node:
         "events",
         "global_parameters",
         "log",
+        "log_exchange",
         "logs",
         "mechanisms",
         "next_vhost_number",
@@ -148,6 +150,7 @@ class Node:
         self.confirms = ConfirmSet()
         self.vhosts: dict[str, VirtualHost] = {}
         self.events: Events | None = None
+        self.log_exchange: LogExchange | None = None
         self.connections: dict[ConnectionHandle, None] = {}
         # What programs keep here: by virtual host, component and name; and by name alone.
         self.parameters: dict[tuple[str, str, str], Parameter] = {}
@@ -263,14 +266,17 @@ class Node:
             if self.settings.has_event_exchange and name == EVENTS_VHOST:
                 self._begin_events(vhost)
 
+            if self.settings.has_log_exchange and name == EVENTS_VHOST:
+                _add_topic_exchange(vhost, LOG_EXCHANGE)
+                self.log_exchange = LogExchange(vhost)
+
             vhost.events = self.events
             tell(self, "vhost.created", by, name=name)
 
         return vhost
 
     def _begin_events(self, home: VirtualHost) -> None:
-        settings = ExchangeSettings(EVENT_EXCHANGE, "topic", True, False, True, {})
-        home.add_exchange(create_exchange(settings))
+        _add_topic_exchange(home, EVENT_EXCHANGE)
         self.events = Events(home)
         for vhost in self.vhosts.values():
             vhost.events = self.events
@@ -316,8 +322,14 @@ class Node:
 
     def _end_events(self) -> None:
         self.events = None
+        self.log_exchange = None
         for vhost in self.vhosts.values():
             vhost.events = None
+
+    def tell_of_line(self, level: str, line: str) -> None:
+        """The log has a new line."""
+        if self.log_exchange is not None:
+            self.log_exchange.tell(level, line)
 
     def state_changed(self) -> None:
         """Users, rights, limits or the list of virtual hosts are others than before."""
@@ -397,6 +409,11 @@ class Node:
         """Say 320 to every connection (rules C-78, DU-07); afterwards you must call `flush`."""
         for connection in list(self.connections):
             connection.force_close(SHUTDOWN_TEXT)
+
+
+def _add_topic_exchange(home: VirtualHost, name: str) -> None:
+    settings = ExchangeSettings(name, "topic", True, False, True, {})
+    home.add_exchange(create_exchange(settings))
 
 
 def _count(counts: dict[str, int], name: str, change: int) -> None:

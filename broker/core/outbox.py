@@ -40,6 +40,11 @@ class Outbox:
         """Whether a binding leads out of the exchange."""
         return bool(self._vhost.exchanges[self._exchange_name].bindings)
 
+    @property
+    def waiting_count(self) -> int:
+        """How many messages wait to be routed."""
+        return len(self._pending)
+
     def post(self, message: Message) -> None:
         """Route a message soon."""
         self._pending.append(message)

@@ -31,6 +31,7 @@ class NodeSettings(NamedTuple):
         consumers_per_channel_max: rule CO-04.
         topic_hash_words_max: ``#`` in one binding key of a topic exchange; 0 is no limit (E-85).
         has_event_exchange: whether there is amq.rabbitmq.event in the virtual host ``/`` (E-134).
+        has_log_exchange: whether there is amq.rabbitmq.log in the virtual host ``/``.
         handshake_timeout_ms: from accept until the virtual host is open (rule C-07).
         consumer_timeout_ms: longest time that a delivery may stay unsettled, where its queue says
             nothing else; 0 is no limit (rule MA-10).
@@ -48,6 +49,7 @@ class NodeSettings(NamedTuple):
     consumers_per_channel_max: int = CONSUMERS_PER_CHANNEL_MAX
     topic_hash_words_max: int = 0
     has_event_exchange: bool = False
+    has_log_exchange: bool = False
     handshake_timeout_ms: int = 10_000
     consumer_timeout_ms: int = 1_800_000
     unfinished_bytes_max: int = UNFINISHED_BYTES_MAX

@@ -5,13 +5,19 @@ Invariant: a server that failed to start, or was stopped, has no socket open.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
+from aiohttp.abc import AbstractAccessLogger
 
 if TYPE_CHECKING:
+    import logging
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    Log = Callable[[str, str, dict[str, object]], None]
 
 __all__ = ["ManagementServer"]
 
@@ -21,20 +27,61 @@ SHUTDOWN_WAIT_S: Final = 1.0
 KEEP_ALIVE_S: Final = 60.0
 
 
+class _AccessLog(AbstractAccessLogger):
+    """Tells the log of each request. What stands in the place of a logger is the log itself."""
+
+    def log(self, request: web.BaseRequest, response: web.StreamResponse, time: float) -> None:
+        write = cast("Log", self.logger)
+        fields: dict[str, object] = {
+            "method": request.method,
+            "path": request.raw_path,
+            "status": response.status,
+            "user": _user_of(request.headers.get("authorization", "")),
+            "peer": request.remote,
+            "duration_ms": round(time * 1000, 1),
+        }
+        write("info", "access.request", fields)
+
+    @property
+    def enabled(self) -> bool:
+        return True
+
+
+def _user_of(header: str) -> str | None:
+    """The name alone of who asks, whether it was let in or not."""
+    scheme, _, encoded = header.partition(" ")
+    if scheme.lower() != "basic":
+        return None
+
+    try:
+        decoded = base64.b64decode(encoded, validate=True).decode("utf-8", "replace")
+    except (ValueError, binascii.Error):
+        return None
+
+    return decoded.partition(":")[0]
+
+
 class ManagementServer:
     """An application on sockets that listen already.
 
     Args:
         application: the API.
         sockets: closed with the server.
+        access_log: told of each request; None for nobody.
 
     """
 
-    def __init__(self, application: web.Application, sockets: Sequence[socket.socket]) -> None:
+    def __init__(
+        self,
+        application: web.Application,
+        sockets: Sequence[socket.socket],
+        access_log: Log | None = None,
+    ) -> None:
         self._sockets = sockets
         self._runner = web.AppRunner(
             application,
-            access_log=None,
+            access_log=cast("logging.Logger | None", access_log),
+            access_log_class=_AccessLog,
             shutdown_timeout=SHUTDOWN_WAIT_S,
             keepalive_timeout=KEEP_ALIVE_S,
         )
