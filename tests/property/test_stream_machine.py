@@ -11,8 +11,7 @@ are gone then, and everything else is as it was (section DU).
 
 from __future__ import annotations
 
-import shutil
-import tempfile
+from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hypothesis import settings
@@ -27,10 +26,10 @@ from hypothesis.stateful import (
 
 from broker.core.message import Address, build_content
 from broker.core.queue.stream import StreamQueue
-from broker.store.disk import SystemDisk
 from broker.wire.tables import Arguments, Field
 from tests.helpers.clock import VirtualClock
 from tests.helpers.core import CoreWorld, arguments_of, plain_headers, raw_properties
+from tests.helpers.fake_disk import FakeDisk
 from tests.helpers.stored import StoredCoreWorld
 
 if TYPE_CHECKING:
@@ -311,20 +310,16 @@ class StoredStreamMachine(StreamMachine):
     """Of the stream's entries only the newest few stay in memory."""
 
     def __init__(self) -> None:
-        self.directory = tempfile.mkdtemp()
+        self.disk = FakeDisk(Random(1))
         self.stored: StoredCoreWorld
         super().__init__()
-
-    def teardown(self) -> None:
-        self.stored.abandon()
-        shutil.rmtree(self.directory)
 
     def first_world(self) -> CoreWorld:
         self.stored = self.next_world(VirtualClock())
         return self.stored
 
     def next_world(self, clock: VirtualClock) -> StoredCoreWorld:
-        return StoredCoreWorld(SystemDisk(), self.directory, segment_bytes=2_048, clock=clock)
+        return StoredCoreWorld(self.disk, "log", segment_bytes=2_048, clock=clock)
 
     @initialize(limit=LIMITS, is_policy=st.booleans())
     def declare(self, limit: int | None, is_policy: bool) -> None:
@@ -358,7 +353,7 @@ class StoredStreamMachine(StreamMachine):
         if is_clean:
             old.stop()
         else:
-            old.abandon()
+            self.disk = self.disk.crashed()
 
         self.stored = self.next_world(VirtualClock(start_s, elapsed_s))
         self.world = self.stored

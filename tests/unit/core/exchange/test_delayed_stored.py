@@ -6,7 +6,6 @@ Sections DU and E: rules E-114 and E-115.
 from __future__ import annotations
 
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange.delayed import SOON_MS, DelayedExchange
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange, delete_exchange
-from broker.store.disk import SystemDisk
 from broker.wire.properties import set_headers
 from broker.wire.tables import Field
 from tests.helpers.clock import VirtualClock
@@ -23,11 +21,6 @@ from tests.helpers.core import plain_headers, ready_bodies
 from tests.helpers.fake_disk import FakeDisk
 from tests.helpers.stored import StoredCoreWorld
 from tests.helpers.topology import text
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from broker.store.disk import Disk
 
 LATER_MS = SOON_MS * 2
 TRANSIENT = b"\0\0"
@@ -37,9 +30,8 @@ BOTH = pytest.mark.parametrize("cleanly", [True, False], ids=["cleanly", "killed
 class Broker:
     """A broker that is started again and again, with a delayed fanout ``x`` bound to ``q``."""
 
-    def __init__(self, disk: Disk, directory: str) -> None:
-        self.disk = disk
-        self.directory = directory
+    def __init__(self) -> None:
+        self.disk = FakeDisk(Random(1))
         self.start(0.0)
         vhost = self.world.vhost
         actor = self.client.actor
@@ -53,7 +45,7 @@ class Broker:
 
     def start(self, elapsed_s: float) -> None:
         clock = VirtualClock(77.0 if elapsed_s else 3.0, elapsed_s)
-        self.world = StoredCoreWorld(self.disk, self.directory, segment_bytes=4_096, clock=clock)
+        self.world = StoredCoreWorld(self.disk, "log", segment_bytes=4_096, clock=clock)
         self.client = self.world.client()
 
     def restart(self, *, cleanly: bool, after_s: float = 0.0) -> None:
@@ -64,7 +56,7 @@ class Broker:
         if cleanly:
             world.stop()
         else:
-            world.abandon()
+            self.disk = self.disk.crashed()
 
         self.start(elapsed_s)
 
@@ -89,8 +81,8 @@ class Broker:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Broker:
-    return Broker(SystemDisk(), str(tmp_path / "log"))
+def broker() -> Broker:
+    return Broker()
 
 
 def test_what_is_due_later_lies_on_disk_and_what_is_due_soon_does_not(broker: Broker) -> None:
@@ -214,7 +206,7 @@ steps = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(steps=steps)
 def test_whatever_happens_each_comes_once_by_due_time(steps: list[tuple[str, int]]) -> None:
-    broker = Broker(FakeDisk(Random(1)), "log")
+    broker = Broker()
     now_ms = 0
     waiting: list[tuple[int, int, bytes]] = []
     expected: list[bytes] = []

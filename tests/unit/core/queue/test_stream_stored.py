@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import pytest
 
 from broker.core.queue.stream import StreamQueue
 from broker.core.queue.stream_filter import mark_of
-from broker.store.disk import SystemDisk
 from broker.wire.tables import Field
 from tests.helpers.clock import VirtualClock
 from tests.helpers.core import CoreClient, CoreWorld, arguments_of, plain_headers
+from tests.helpers.fake_disk import FakeDisk
 from tests.helpers.stored import StoredCoreWorld
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST = {"x-stream-offset": "first"}
 BOTH = pytest.mark.parametrize("cleanly", [True, False], ids=["cleanly", "killed"])
@@ -24,17 +22,15 @@ BOTH = pytest.mark.parametrize("cleanly", [True, False], ids=["cleanly", "killed
 class Broker:
     """A broker that is started again and again in one directory, with a stream ``s``."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self) -> None:
+        self.disk = FakeDisk(Random(1))
         self.elapsed_s = 0.0
         self.start_s = 100.0
         self.start()
 
     def start(self) -> None:
         clock = VirtualClock(self.start_s, self.elapsed_s)
-        self.world = StoredCoreWorld(
-            SystemDisk(), str(self.directory), segment_bytes=4_096, clock=clock
-        )
+        self.world = StoredCoreWorld(self.disk, "log", segment_bytes=4_096, clock=clock)
         self.client = self.world.client()
 
     def restart(self, *, cleanly: bool, after_s: float = 0.0, start_s: float = 5.0) -> None:
@@ -46,7 +42,7 @@ class Broker:
             world.stop()
         else:
             world.write()
-            world.abandon()
+            self.disk = self.disk.crashed()
 
         self.start()
 
@@ -99,16 +95,16 @@ def offsets_of(client: CoreClient) -> list[int]:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Broker:
-    return Broker(tmp_path / "log")
+def broker() -> Broker:
+    return Broker()
 
 
 # -- when it is read and confirmed
 
 
-def test_nobody_reads_what_is_not_safe_and_nobody_is_told_that_it_is(tmp_path: Path) -> None:
+def test_nobody_reads_what_is_not_safe_and_nobody_is_told_that_it_is() -> None:
     """Rules ST-09, CF-06: else a crash could give its offset to another message."""
-    world = StoredCoreWorld(SystemDisk(), str(tmp_path), is_prompt=False)
+    world = StoredCoreWorld(FakeDisk(Random(1)), "log", is_prompt=False)
     client = world.client()
     queue = client.declare("s", durable=True, x_queue_type="stream")
     world.write()
@@ -120,23 +116,23 @@ def test_nobody_reads_what_is_not_safe_and_nobody_is_told_that_it_is(tmp_path: P
     assert sorted(heard.name for heard in client.heard()) == ["basic.ack", "basic.deliver"]
 
 
-def test_what_was_not_written_leaves_no_gap(tmp_path: Path) -> None:
-    world = StoredCoreWorld(SystemDisk(), str(tmp_path), is_prompt=False)
+def test_what_was_not_written_leaves_no_gap() -> None:
+    disk = FakeDisk(Random(1))
+    world = StoredCoreWorld(disk, "log", is_prompt=False)
     client = world.client()
     client.declare("s", durable=True, x_queue_type="stream")
     client.publish("s", b"0.")
     world.write()
     client.publish("s", b"lost")
-    world.abandon()
-    world = StoredCoreWorld(SystemDisk(), str(tmp_path))
+    world = StoredCoreWorld(disk.crashed(), "log")
     queue = world.queue("s")
     assert isinstance(queue, StreamQueue)
     assert queue.log.next_offset == 1
 
 
-def test_a_reader_gets_what_goes_over_the_limit_before_it_is_dropped(tmp_path: Path) -> None:
+def test_a_reader_gets_what_goes_over_the_limit_before_it_is_dropped() -> None:
     """Rule ST-07: what came together is safe together, and only then may some of it go."""
-    world = StoredCoreWorld(SystemDisk(), str(tmp_path), is_prompt=False)
+    world = StoredCoreWorld(FakeDisk(Random(1)), "log", is_prompt=False)
     client = world.client()
     queue = client.declare(
         "s",
@@ -353,8 +349,8 @@ def test_only_the_newest_entries_are_in_memory(broker: Broker) -> None:
     assert broker.read() == list(range(101))
 
 
-def test_what_is_not_safe_stays_in_memory(tmp_path: Path) -> None:
-    world = StoredCoreWorld(SystemDisk(), str(tmp_path), is_prompt=False)
+def test_what_is_not_safe_stays_in_memory() -> None:
+    world = StoredCoreWorld(FakeDisk(Random(1)), "log", is_prompt=False)
     client = world.client()
     queue = client.declare("s", durable=True, x_queue_type="stream")
     assert isinstance(queue, StreamQueue)
@@ -402,11 +398,10 @@ def test_a_record_that_cannot_be_read_stops_the_broker(broker: Broker) -> None:
     broker.declare()
     broker.fill(10)
     broker.restart(cleanly=True)
-    segment = sorted(broker.directory.glob("*.log"))[0]
-    data = bytearray(segment.read_bytes())
-    at = data.index(b"3.")
-    data[at] ^= 1
-    segment.write_bytes(data)
+    path, content = next(
+        (path, content) for path, content in broker.disk.contents().items() if b"3." in content
+    )
+    broker.disk.put(path, content.replace(b"3.", b"4."))
     client = broker.world.client()
     options = arguments_of(FIRST)
     with pytest.raises(Exception, match="damaged"):
