@@ -66,6 +66,7 @@ class LogView:
         self.names = sorted(names)
         self._descriptors: dict[str, int] = {}
         self._tail = b""
+        self._tail_name = ""
 
     @property
     def last(self) -> int:
@@ -75,9 +76,10 @@ class LogView:
     def take(self, descriptors: dict[str, int]) -> None:
         """Own the open files, and read the one that still grows."""
         self._descriptors = descriptors
-        last = f"{self.last:08d}{SEGMENT_SUFFIX}"
         if self.last:
-            self._tail = self._read_tail(last)
+            name = f"{self.last:08d}{SEGMENT_SUFFIX}"
+            self._tail = self._read_tail(name)
+            self._tail_name = name
 
     def _read_tail(self, name: str) -> bytes:
         """The last segment as it was at one moment.
@@ -104,7 +106,7 @@ class LogView:
             StoreError: it cannot be read.
 
         """
-        if self._tail and _number_of(name) == self.last and not _is_checkpoint(name):
+        if name == self._tail_name:
             return self._tail
 
         return self._read_all(name)
@@ -119,14 +121,14 @@ class LogView:
 
     def read_at(self, name: str, size: int, offset: int) -> bytes:
         """Part of a file; may raise OSError."""
-        if self._tail and _number_of(name) == self.last and not _is_checkpoint(name):
+        if name == self._tail_name:
             return self._tail[offset : offset + size]
 
         return _read_at(self._descriptors[name], size, offset)
 
     def size(self, name: str) -> int:
         """How long a file is; may raise OSError."""
-        if self._tail and _number_of(name) == self.last and not _is_checkpoint(name):
+        if name == self._tail_name:
             return len(self._tail)
 
         return os.fstat(self._descriptors[name]).st_size

@@ -17,7 +17,7 @@ from broker.store.node_file import NodeState, parse_node_file
 from broker.store.records import FLAG_END, u64_at
 from broker.store.survey import Gap, Survey, survey_file
 from broker.store.view import open_view
-from broker.upkeep.messages import message_count
+from broker.upkeep.messages import held_count, message_count
 from broker.upkeep.offline import look_into
 
 if TYPE_CHECKING:
@@ -329,6 +329,5 @@ def _contents_of(vhost: VirtualHost) -> Contents:
         exchanges=len(vhost.exchanges),
         queues=len(vhost.queues),
         bindings=sum(len(one.bindings) for one in exchanges),
-        messages=sum(map(message_count, vhost.queues.values()))
-        + sum(len(one.stored_messages()) for one in exchanges),
+        messages=sum(map(message_count, vhost.queues.values())) + sum(map(held_count, exchanges)),
     )

@@ -16,7 +16,7 @@ from broker.core.queue.stream import StreamQueue
 from broker.errors import StoreError
 from broker.store.node_file import NodeState, VHostState, parse_node_file
 from broker.store.view import open_view
-from broker.upkeep.messages import queue_messages, return_count, waiting_until
+from broker.upkeep.messages import held_messages, queue_messages, return_count, waiting_until
 from broker.upkeep.offline import look_into
 from broker.upkeep.typed_json import encode_base64, properties_to_json, table_to_json
 
@@ -213,7 +213,7 @@ def _queue_fields(vhost: VirtualHost, queue: Queue) -> dict[str, object]:
 
 def _messages(vhost: VirtualHost) -> Iterator[Line]:
     for exchange in vhost.exchanges.values():
-        for message in exchange.stored_messages():
+        for message in held_messages(exchange):
             yield "message", _message_fields(vhost, {"delayed_by": exchange.name}, message)
 
     for queue in vhost.queues.values():

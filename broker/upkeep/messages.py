@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
+from broker.core.exchange.delayed import DelayedExchange
 from broker.core.queue.quorum import QuorumQueue, ReturnedMessage
 from broker.core.queue.stream import StreamQueue
 from broker.core.queue.stream_log import SEGMENT_START
@@ -13,6 +14,8 @@ from broker.store.api import OFFSET_BITS
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from broker.core.binding import Destination
+    from broker.core.exchange.base import Exchange
     from broker.core.journal import Journal
     from broker.core.message import Message
     from broker.core.queue.queue import Queue
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
 
 __all__ = [
+    "held_count",
+    "held_messages",
     "message_bytes",
     "message_count",
     "positions_in",
@@ -100,12 +105,26 @@ def _level_messages(queue: Queue, level: Ready) -> Iterator[Message]:
     yield from cold.tail
 
 
-def _read_all(journal: Journal, queue: Queue, positions: list[int]) -> Iterator[Message]:
+def _read_all(journal: Journal, holder: Destination, positions: list[int]) -> Iterator[Message]:
     place = 0
     while place < len(positions):
-        messages = journal.load(queue, positions[place : place + READ_COUNT])
+        messages = journal.load(holder, positions[place : place + READ_COUNT])
         place += len(messages)
         yield from messages
+
+
+def held_messages(exchange: Exchange) -> Iterator[Message]:
+    """All messages that an exchange delays, first come first; the deadline is when they are due."""
+    yield from exchange.stored_messages()
+    journal = exchange.journal
+    if journal is not None:
+        positions = exchange.places_in(set(journal.log.segments))
+        yield from _read_all(journal, exchange, sorted(positions))
+
+
+def held_count(exchange: Exchange) -> int:
+    """How many messages an exchange delays."""
+    return exchange.messages_delayed if isinstance(exchange, DelayedExchange) else 0
 
 
 def return_count(message: Message) -> int:
@@ -129,15 +148,19 @@ def positions_in(vhost: VirtualHost) -> dict[int, array[int]]:
     numbers = set(journal.log.segments)
     found: dict[int, array[int]] = {}
     for queue in vhost.queues.values():
-        for position in queue.places_in(numbers):
-            _add(found, position)
-
+        _add_all(found, queue.places_in(numbers))
         _add_hot(found, queue.hot_messages())
 
     for exchange in vhost.exchanges.values():
+        _add_all(found, exchange.places_in(numbers))
         _add_hot(found, exchange.stored_messages())
 
     return found
+
+
+def _add_all(found: dict[int, array[int]], positions: list[int]) -> None:
+    for position in positions:
+        _add(found, position)
 
 
 def _add_hot(found: dict[int, array[int]], messages: list[Message]) -> None:

@@ -59,6 +59,8 @@ class Readable:
         self.log = log
         self.segments: dict[int, Survey] = {}
         self._starts: dict[int, list[int]] = {}
+        self._read_number = 0
+        self._read_buffer = b""
         for number in log.segments:
             survey = self._survey(segment_name(number), number, is_checkpoint=False)
             self.segments[number] = survey
@@ -150,9 +152,20 @@ class Readable:
                 place = behind
 
     def read_at(self, position: int, size: int) -> bytes:
-        """Bytes of a segment; may raise OSError."""
-        name = segment_name(position >> OFFSET_BITS)
-        return self.log.read_at(name, size, position & OFFSET_MASK)
+        """Bytes of a segment.
+
+        Raises:
+            StoreError: it cannot be read.
+
+        """
+        number = position >> OFFSET_BITS
+        if number != self._read_number:
+            # Neighbours mostly lie in the same segment.
+            self._read_buffer = self.log.read(segment_name(number))
+            self._read_number = number
+
+        offset = position & OFFSET_MASK
+        return self._read_buffer[offset : offset + size]
 
 
 def _is_sound(survey: Survey) -> bool:

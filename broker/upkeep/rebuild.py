@@ -19,7 +19,7 @@ from broker.store.api import OFFSET_BITS, Segment
 from broker.store.committer import Committer
 from broker.store.disk import SystemDisk
 from broker.store.log import LogOptions, SegmentLog
-from broker.store.log_files import checkpoint_name, describe, segment_name
+from broker.store.log_files import checkpoint_name, segment_name
 from broker.store.records import (
     CHECKPOINT_MAGIC,
     FLAG_END,
@@ -100,10 +100,7 @@ class _SalvageLog(SegmentLog):
         if number not in self.damaged:
             return super().read_at(position, size)
 
-        try:
-            return self._readable.read_at(int(position), int(size))
-        except OSError as error:
-            raise StoreError(f"cannot read {self.place_of(position)}: {describe(error)}") from None
+        return self._readable.read_at(int(position), int(size))
 
 
 def rebuild_log(log: LogView, name: str, path: str) -> Rebuilt:

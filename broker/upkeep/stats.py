@@ -12,7 +12,13 @@ from broker.errors import StoreError
 from broker.store.log_files import checkpoint_name, segment_name
 from broker.store.records import RECORD_HEADER_BYTES, u32_at
 from broker.store.view import open_view
-from broker.upkeep.messages import message_bytes, message_count, positions_in
+from broker.upkeep.messages import (
+    held_count,
+    held_messages,
+    message_bytes,
+    message_count,
+    positions_in,
+)
 from broker.upkeep.offline import look_into
 
 if TYPE_CHECKING:
@@ -148,9 +154,9 @@ def _queues(vhost: VirtualHost) -> list[QueueStats]:
         for one in vhost.queues.values()
     ]
     for exchange in vhost.exchanges.values():
-        held = exchange.stored_messages()
-        if held:
-            size = sum(int(one.body_size) for one in held)
-            found.append(QueueStats(exchange.name, exchange.type, len(held), size))
+        count = held_count(exchange)
+        if count:
+            size = sum(int(one.body_size) for one in held_messages(exchange))
+            found.append(QueueStats(exchange.name, exchange.type, count, size))
 
     return sorted(found)
