@@ -10,6 +10,7 @@ read is whole batches, and perhaps one that is being written: a tail like that a
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -278,7 +279,29 @@ def _log_path(path: str, number: int) -> str:
 
 
 def _open(path: str) -> int:
-    return os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+    try:
+        return os.open(path, flags)
+    except OSError as error:
+        if error.errno != errno.EMFILE or not _allow_more_files():
+            raise
+
+    return os.open(path, flags)
+
+
+def _allow_more_files() -> bool:
+    """Take all the file descriptors that the system grants; False when it grants no more."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return False
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return False
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return True
 
 
 def _read_at(descriptor: int, size: int, offset: int) -> bytes:
