@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from broker.errors import StartError
 from broker.management.app import build_application
 from broker.management.server import ManagementServer
-from broker.management.site import ListenerFact, MachineFacts, Site
+from broker.management.site import ListenerFact, MachineFacts, Site, Surroundings
 from broker.net.disk import DiskWatch, free_bytes
 from broker.net.listeners import Address, open_sockets
 from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 __all__ = ["HTTPAPI", "start_http_api"]
 
 BACKLOG: Final = 128
+DEFAULTS: Final = "defaults"
+"""Where a configuration comes from that is in no file."""
 
 
 class Host(Protocol):
@@ -85,26 +87,28 @@ async def start_http_api(app: Host, config: Config, log: Log) -> HTTPAPI | None:
         return None
 
     addresses = [Address(*listening.getsockname()[:2]) for listening in sockets]
-    site = _site_of(app, addresses)
-    server = ManagementServer(build_application(site), sockets)
+    is_file = config.origin.path != DEFAULTS
+    site = _site_of(app, addresses, (config.origin.path,) if is_file else ())
+    access_log = log if config.log.has_access else None
+    server = ManagementServer(build_application(site), sockets, access_log)
     await server.start()
     log("info", "management.started", {"listening": " ".join(map(str, addresses))})
     return HTTPAPI(server, addresses)
 
 
-def _site_of(app: Host, addresses: list[Address]) -> Site:
+def _site_of(app: Host, addresses: list[Address], config_files: tuple[str, ...]) -> Site:
     def listeners() -> list[ListenerFact]:
         amqp = [ListenerFact("amqp", *address) for address in app.addresses]
         return amqp + [ListenerFact("http", *address) for address in addresses]
 
-    return Site(
-        app.node,
-        app.pump,
+    around = Surroundings(
         listeners=listeners,
         machine=lambda: _machine_facts(app),
-        sampler=app.sampler,
         save=app.save,
+        data_directory=app.data_directory,
+        config_files=config_files,
     )
+    return Site(app.node, app.pump, app.sampler, around)
 
 
 def _machine_facts(app: Host) -> MachineFacts:

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 from broker.auth.passwords import parse_password_hash
 from broker.config.schema import DEFAULT_CONFIG
+from broker.core.parameter_commands import Parameter
+from broker.core.vhost_metadata import VHostMetadata
 from broker.store.node_file import (
     NodeState,
+    ParameterState,
     PermissionState,
     TopicPermissionState,
     UserState,
@@ -34,10 +37,21 @@ def state_of(node: Node) -> NodeState:
     return NodeState(
         next_vhost_number=node.next_vhost_number,
         vhosts=tuple(
-            VHostState(vhost.name, vhost.number, vhost.connections_max, vhost.queues_max)
+            VHostState(
+                vhost.name,
+                vhost.number,
+                vhost.connections_max,
+                vhost.queues_max,
+                *vhost.metadata,
+            )
             for vhost in node.vhosts.values()
         ),
         users=tuple(map(_state_of_user, node.users.users.values())),
+        parameters=tuple(
+            ParameterState(one.name, one.value, one.vhost, one.component)
+            for one in node.parameters.values()
+        )
+        + tuple(ParameterState(name, value) for name, value in node.global_parameters.items()),
     )
 
 
@@ -101,6 +115,16 @@ def restore_vhosts(node: Node, state: NodeState) -> None:
         vhost = node.add_vhost(entry.name, number=entry.number)
         vhost.connections_max = entry.connections_max
         vhost.queues_max = entry.queues_max
+        vhost.metadata = VHostMetadata(
+            entry.description, entry.tags, entry.default_queue_type, entry.is_protected
+        )
+
+    for one in state.parameters:
+        if one.component:
+            key = (one.vhost, one.component, one.name)
+            node.parameters[key] = Parameter(one.vhost, one.component, one.name, one.value)
+        else:
+            node.global_parameters[one.name] = one.value
 
 
 # -- what a configuration says to that

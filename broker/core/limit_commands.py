@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.core.erlterm import erl_plain, erl_tuple
 from broker.core.user_commands import tell, user_named, vhost_named
 from broker.wire.tables import table_from_plain
 
@@ -141,10 +142,11 @@ def _checked(limits: Mapping[str, object], known: tuple[str, ...], what: str) ->
     checked: dict[str, int] = {}
     for name, value in limits.items():
         if name not in known:
-            raise ValueError(f"unknown limit '{name}' in {what}, one of {', '.join(known)}")
+            term = erl_tuple(erl_plain(name), erl_plain(value))
+            raise ValueError(f"Unrecognised terms [{term}] in {what}")
 
         if not isinstance(value, int) or isinstance(value, bool):
-            raise ValueError(f"{name} should be a number, actually was {value!r}")
+            raise ValueError(f"{name} should be a number, actually was {erl_plain(value)}")
 
         checked[name] = value
 

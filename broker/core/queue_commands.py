@@ -5,11 +5,12 @@ As with exchanges: all checks first, in the order that decides which error is re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.equivalence import QueueTraits, check_queue_equivalence
 from broker.core.erlterm import resource_text
 from broker.core.queue.arguments import (
+    CLASSIC,
     check_queue_properties,
     check_server_named,
     dead_letter_exchange_of,
@@ -19,6 +20,7 @@ from broker.core.queue.arguments import (
 from broker.core.queue.queue import QueueDefinition
 from broker.core.queue.registry import create_queue
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
+from broker.wire.tables import Field
 
 if TYPE_CHECKING:
     from broker.core.actor import Actor
@@ -34,6 +36,9 @@ __all__ = [
     "purge_queue",
     "queue_named",
 ]
+
+
+TYPE_ARGUMENT: Final = "x-queue-type"
 
 
 class QueueRequest(NamedTuple):
@@ -85,6 +90,7 @@ def declare_queue(vhost: VirtualHost, actor: Actor, request: QueueRequest) -> Qu
         PreconditionFailed: bad arguments, an unequal queue of that name, or a limit.
 
     """
+    request = _with_default_type(vhost, request)
     queue_type = requested_queue_type(request.arguments)
     name = request.name
     if name == "":
@@ -102,6 +108,24 @@ def declare_queue(vhost: VirtualHost, actor: Actor, request: QueueRequest) -> Qu
         return existing
 
     return _create(vhost, actor, name, request)
+
+
+def _with_default_type(vhost: VirtualHost, request: QueueRequest) -> QueueRequest:
+    """Name the virtual host's type for queues, where none is named and the queue can be of it."""
+    queue_type = vhost.metadata.default_queue_type
+    if (
+        not queue_type
+        or queue_type == CLASSIC
+        or TYPE_ARGUMENT in request.arguments
+        or not request.durable
+        or request.exclusive
+        or request.auto_delete
+        or not request.name
+    ):
+        return request
+
+    arguments = {**request.arguments, TYPE_ARGUMENT: Field("S", queue_type)}
+    return request._replace(arguments=arguments)
 
 
 def _check_same(vhost: VirtualHost, actor: Actor, queue: Queue, request: QueueRequest) -> None:

@@ -26,6 +26,7 @@ from broker.core.queue.queue import Queue
 from broker.core.reply_to import ReplyQueue, ReplySink, looks_generated
 from broker.core.routing import NO_KEEPERS, RouteResult, route
 from broker.core.tally import VHostTally
+from broker.core.vhost_metadata import NO_METADATA
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -86,6 +87,7 @@ class VirtualHost:
         "header_exchange_count",
         "journal",
         "log",
+        "metadata",
         "name",
         "number",
         "on_space_changed",
@@ -122,6 +124,7 @@ class VirtualHost:
         self.exchanges: dict[str, Exchange] = {}
         self.policies = PolicySet()
         self.dead_letters = DeadLetters(self)
+        self.metadata = NO_METADATA
         self.queues_max: int | None = None
         self.connections_max: int | None = None
         self.connection_count = 0

@@ -11,7 +11,22 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from broker.management import overview, queues
+from broker.management import (
+    bindings,
+    connections,
+    definitions,
+    exchanges,
+    health,
+    messages,
+    nodes,
+    overview,
+    parameters,
+    permissions,
+    policies,
+    queues,
+    users,
+    vhosts,
+)
 from broker.management.auth import ANYONE, authenticate, check_access
 from broker.management.call import Call, answer, is_loopback
 from broker.management.errors import HTTPProblem, NotThere, problem_of
@@ -27,7 +42,27 @@ __all__ = ["ROUTER", "build_application"]
 BODY_BYTES_MAX: Final = 64 * 2**20
 """Definitions of a hundred thousand queues fit; RabbitMQ takes 20 MB."""
 
-ROUTER: Final = Router((*overview.ROUTES, *queues.ROUTES))
+ROUTER: Final = Router(
+    (
+        *overview.ROUTES,
+        *nodes.ROUTES,
+        *health.ROUTES,
+        *vhosts.ROUTES,
+        *users.ROUTES,
+        *permissions.ROUTES,
+        *connections.ROUTES,
+        *exchanges.ROUTES,
+        *queues.ROUTES,
+        *messages.ROUTES,
+        *bindings.ROUTES,
+        *policies.ROUTES,
+        *parameters.ROUTES,
+        *definitions.ROUTES,
+    )
+)
+
+VHOST_PATH: Final = "/vhosts/:vhost"
+"""What is put there is made."""
 
 COMMON_HEADERS: Final = {
     "cache-control": "no-cache",
@@ -90,7 +125,8 @@ class _Front:
         if route.access != ANYONE:
             caller = self._log_in(request)
             vhost = match.parameters.get("vhost")
-            check_access(self._site.node, caller, route.access, vhost)
+            is_made = route.method == "PUT" and route.path == VHOST_PATH
+            check_access(self._site.node, caller, route.access, vhost, may_be_new=is_made)
 
         return await route.handler(Call(self._site, request, match.parameters, caller))
 

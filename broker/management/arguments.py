@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.management.errors import BadRequest
+from broker.core.user_commands import Rights
+from broker.management.errors import BadRequest, MissingKeys
 from broker.wire.tables import table_from_plain
 
 if TYPE_CHECKING:
     from broker.management.json_text import JSON
     from broker.wire.tables import Arguments
 
-__all__ = ["arguments_of", "boolean_of", "integer_of", "object_of", "text_of"]
+__all__ = [
+    "arguments_of",
+    "boolean_of",
+    "integer_of",
+    "object_of",
+    "rights_in",
+    "tags_of",
+    "text_of",
+]
 
 
 def boolean_of(body: JSON, key: str, *, default: bool = False) -> bool:
@@ -93,3 +102,36 @@ def arguments_of(body: JSON, key: str = "arguments") -> Arguments:
         return table_from_plain(object_of(body, key))
     except ValueError as problem:
         raise BadRequest(f"{key}: {problem}") from None
+
+
+def tags_of(value: object) -> tuple[str, ...]:
+    """Tags, as a list or as words with commas between them.
+
+    Raises:
+        BadRequest: they are neither.
+
+    """
+    if isinstance(value, str):
+        value = value.split(",")
+
+    if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
+        raise BadRequest(["not_a_list_of_tags", value])
+
+    return tuple(dict.fromkeys(tag.strip() for tag in value if tag.strip()))
+
+
+def rights_in(value: object) -> Rights:
+    """The three patterns of a permission.
+
+    Raises:
+        BadRequest: one is missing, or no text.
+
+    """
+    if not isinstance(value, dict):
+        raise BadRequest(["not_an_object", "permissions"])
+
+    missing = [key for key in Rights._fields if key not in value]
+    if missing:
+        raise MissingKeys(missing)
+
+    return Rights(*(text_of(value, key) for key in Rights._fields))

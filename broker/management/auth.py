@@ -126,8 +126,17 @@ def _credentials(header: str) -> tuple[str, str]:
     return name, password
 
 
-def check_access(node: Node, caller: Caller, access: str, vhost: str | None) -> None:
+def check_access(
+    node: Node, caller: Caller, access: str, vhost: str | None, *, may_be_new: bool = False
+) -> None:
     """Demand what a route demands, before anything is looked at.
+
+    Args:
+        node: the broker core.
+        caller: who asks.
+        access: what the route demands.
+        vhost: the virtual host in its path, if there is one.
+        may_be_new: the virtual host need not be there.
 
     Raises:
         NotAuthorised: a tag is missing.
@@ -141,7 +150,7 @@ def check_access(node: Node, caller: Caller, access: str, vhost: str | None) -> 
         raise NotAuthorised("Not monitor user")
 
     if access in (POLICYMAKER, POLICYMAKER_IN_VHOST) and not caller.is_policymaker:
-        raise NotAuthorised("Not policymaker user")
+        raise NotAuthorised("User not authorised to access object")
 
     if vhost is None:
         return
@@ -150,5 +159,5 @@ def check_access(node: Node, caller: Caller, access: str, vhost: str | None) -> 
     if not sees_all and not caller.has_rights_in(vhost):
         raise NotThere("not_found")
 
-    if vhost not in node.vhosts:
+    if vhost not in node.vhosts and not may_be_new:
         raise NotThere

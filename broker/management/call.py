@@ -121,6 +121,19 @@ class Call:
 
         return [vhost for vhost in vhosts.values() if self.caller.may_see(vhost.name)]
 
+    async def raw_body(self) -> bytes:
+        """The body of the request.
+
+        Raises:
+            BadRequest: it is too large.
+
+        """
+        try:
+            return await self.request.read()
+        except web.HTTPRequestEntityTooLarge:
+            limit = self.request.client_max_size
+            raise BadRequest(f"payload size exceeded limit of {limit} bytes") from None
+
     async def body(self, *required: str) -> JSON:
         """The body of the request, which has to be an object with these keys.
 
@@ -128,12 +141,7 @@ class Call:
             BadRequest: it is not.
 
         """
-        try:
-            raw = await self.request.read()
-        except web.HTTPRequestEntityTooLarge as fault:
-            raise BadRequest(f"payload size exceeded limit of {fault.text or ''}") from None
-
-        value = parse_object(raw)
+        value = parse_object(await self.raw_body())
         missing = [key for key in required if key not in value]
         if missing:
             raise MissingKeys(missing)

@@ -107,7 +107,10 @@ def problem_of(error: Exception) -> HTTPProblem | None:
     if isinstance(error, AccessRefused | NotAllowed | LoginRefused):
         return NotAuthorised(ACCESS_REFUSED)
 
-    if isinstance(error, NotFound | NoSuchUser | NoSuchVirtualHost):
+    if isinstance(error, NotFound):
+        return NotThere("not_found", error.explanation)
+
+    if isinstance(error, NoSuchUser | NoSuchVirtualHost):
         return NotThere()
 
     if isinstance(error, PolicyInvalid):

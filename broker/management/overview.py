@@ -95,7 +95,7 @@ def listeners(call: Call) -> list[JSON]:
             "tls": one.is_tls,
             "socket_opts": [],
         }
-        for one in call.site.listeners()
+        for one in call.site.around.listeners()
     ]
 
 
@@ -110,7 +110,7 @@ def contexts(call: Call) -> list[JSON]:
             "path": "/",
             "port": str(one.port),
         }
-        for one in call.site.listeners()
+        for one in call.site.around.listeners()
         if one.protocol.startswith("http")
     ]
 

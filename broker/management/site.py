@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from broker.management.auth import Caller
     from broker.metrics.sampler import Sampler
 
-__all__ = ["ListenerFact", "MachineFacts", "Runner", "Site"]
+__all__ = ["ListenerFact", "MachineFacts", "Runner", "Site", "Surroundings"]
 
 SAFE_WAIT_S: Final = 30.0
 """How long a request waits for the disk; RabbitMQ waits as long for a confirm."""
@@ -56,35 +56,41 @@ class MachineFacts(NamedTuple):
     sockets_max: int = 0
 
 
+class Surroundings(NamedTuple):
+    """What is around the broker core.
+
+    Attributes:
+        listeners: tells where the broker accepts.
+        machine: tells of memory, disk and descriptors.
+        save: waits until users, rights and the list of virtual hosts are on the disk.
+        data_directory: where what lasts is kept; None where nothing is.
+        config_files: what it was configured with.
+
+    """
+
+    listeners: Callable[[], list[ListenerFact]]
+    machine: Callable[[], MachineFacts]
+    save: Callable[[], Awaitable[None]]
+    data_directory: str | None
+    config_files: tuple[str, ...]
+
+
 class Site:
     """One broker, as the handlers see it.
 
     Args:
         node: the broker core.
         runner: drives it.
-        listeners: tells where it accepts.
-        machine: tells of memory, disk and descriptors.
         sampler: knows how fast counters move.
-        save: waits until users, rights and the list of virtual hosts are on the disk.
+        around: the rest.
 
     """
 
-    def __init__(
-        self,
-        node: Node,
-        runner: Runner,
-        *,
-        listeners: Callable[[], list[ListenerFact]],
-        machine: Callable[[], MachineFacts],
-        sampler: Sampler,
-        save: Callable[[], Awaitable[None]],
-    ) -> None:
+    def __init__(self, node: Node, runner: Runner, sampler: Sampler, around: Surroundings) -> None:
         self.node = node
         self.runner = runner
-        self.listeners = listeners
-        self.machine = machine
         self.sampler = sampler
-        self._save = save
+        self.around = around
         self.started_wall_ms: Final = node.deadlines.wall_ms
 
     @property
@@ -134,6 +140,6 @@ class Site:
         async with asyncio.timeout(SAFE_WAIT_S):
             await safe
             if vhost is None:
-                await self._save()
+                await self.around.save()
 
         return outcome[0]

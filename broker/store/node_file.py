@@ -18,10 +18,11 @@ from broker.errors import StoreError
 from broker.store.whole_file import read_file, replace_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 __all__ = [
     "NodeState",
+    "ParameterState",
     "PermissionState",
     "TopicPermissionState",
     "UserState",
@@ -32,6 +33,14 @@ __all__ = [
 ]
 
 VERSION: Final = 1
+NOTHING_ADDED: Final[dict[str, object]] = {}
+VHOST_ADDITIONS: Final[dict[str, object]] = {
+    "description": "",
+    "tags": [],
+    "default_queue_type": "",
+    "is_protected": False,
+}
+"""What virtual hosts did not have when the format was young."""
 
 
 class PermissionState(NamedTuple):
@@ -76,6 +85,21 @@ class VHostState(NamedTuple):
 
     connections_max: int | None = None
     queues_max: int | None = None
+    description: str = ""
+    tags: tuple[str, ...] = ()
+    default_queue_type: str = ""
+    is_protected: bool = False
+
+
+class ParameterState(NamedTuple):
+    """A parameter that a program keeps here (rule DE-05)."""
+
+    name: str
+    value: object
+    vhost: str = ""
+    """Empty, as the component, for one of the node."""
+
+    component: str = ""
 
 
 class NodeState(NamedTuple):
@@ -84,6 +108,7 @@ class NodeState(NamedTuple):
     next_vhost_number: int = 1
     vhosts: tuple[VHostState, ...] = ()
     users: tuple[UserState, ...] = ()
+    parameters: tuple[ParameterState, ...] = ()
 
 
 # -- writing
@@ -104,8 +129,8 @@ def _render(state: NodeState) -> bytes:
     body = (
         f'"version": {VERSION},\n'
         f'"next_vhost_number": {state.next_vhost_number},\n'
-        f'"vhosts": [{_render_list(vhost._asdict() for vhost in state.vhosts)}],\n'
-        f'"users": [{_render_list(map(_plain_user, state.users))}]\n'
+        f'"vhosts": [{_render_list(map(_plain_vhost, state.vhosts))}],\n'
+        f'"users": [{_render_list(map(_plain_user, state.users))}]{_render_parameters(state)}\n'
         "}\n"
     ).encode("ascii")
     return b'{\n"checksum": "%08x",\n%s' % (zlib.crc32(body), body)
@@ -114,6 +139,24 @@ def _render(state: NodeState) -> bytes:
 def _render_list(items: Iterable[dict[str, object]]) -> str:
     lines = ",\n".join(map(json.dumps, items))
     return f"\n{lines}\n" if lines else ""
+
+
+def _render_parameters(state: NodeState) -> str:
+    if not state.parameters:
+        return ""
+
+    return f',\n"parameters": [{_render_list(one._asdict() for one in state.parameters)}]'
+
+
+def _plain_vhost(vhost: VHostState) -> dict[str, object]:
+    """What is not said of a virtual host need not be written."""
+    plain = vhost._asdict()
+    for key, absent in VHOST_ADDITIONS.items():
+        if not plain[key]:
+            assert not absent
+            del plain[key]
+
+    return plain
 
 
 def _plain_user(user: UserState) -> dict[str, object]:
@@ -184,7 +227,7 @@ def _refused(path: str, why: str) -> StoreError:
 
 def _read_state(data: object, *, has_checksum: bool) -> NodeState:
     known = {"version", *NodeState._fields} | ({"checksum"} if has_checksum else set())
-    entries = _entries(data, known, "")
+    entries = _entries(data, known, "", {"parameters": []})
     version = _number(entries, "version", "")
     if version != VERSION:
         raise _Damage(f"version: it is {version}, and this Leveret knows {VERSION} only")
@@ -193,6 +236,7 @@ def _read_state(data: object, *, has_checksum: bool) -> NodeState:
         next_vhost_number=_number(entries, "next_vhost_number", ""),
         vhosts=_list(entries, "vhosts", "", _read_vhost),
         users=_list(entries, "users", "", _read_user),
+        parameters=_list(entries, "parameters", "", _read_parameter),
     )
     _require_distinct([vhost.name for vhost in state.vhosts], "vhosts", "name")
     _require_distinct([vhost.number for vhost in state.vhosts], "vhosts", "number")
@@ -204,12 +248,26 @@ def _read_state(data: object, *, has_checksum: bool) -> NodeState:
 
 
 def _read_vhost(data: object, at: str) -> VHostState:
-    entries = _entries(data, set(VHostState._fields), at)
+    entries = _entries(data, set(VHostState._fields), at, VHOST_ADDITIONS)
     return VHostState(
         name=_text(entries, "name", at),
         number=_number(entries, "number", at),
         connections_max=_limit(entries, "connections_max", at),
         queues_max=_limit(entries, "queues_max", at),
+        description=_text(entries, "description", at),
+        tags=_list(entries, "tags", at, _read_text),
+        default_queue_type=_text(entries, "default_queue_type", at),
+        is_protected=entries["is_protected"] is True,
+    )
+
+
+def _read_parameter(data: object, at: str) -> ParameterState:
+    entries = _entries(data, set(ParameterState._fields), at)
+    return ParameterState(
+        name=_text(entries, "name", at),
+        value=entries["value"],
+        vhost=_text(entries, "vhost", at),
+        component=_text(entries, "component", at),
     )
 
 
@@ -237,11 +295,14 @@ def _read_topic_permission(data: object, at: str) -> TopicPermissionState:
     return TopicPermissionState(*(_text(entries, key, at) for key in TopicPermissionState._fields))
 
 
-def _entries(data: object, keys: set[str], at: str) -> dict[str, object]:
-    if not isinstance(data, dict) or set(data) != keys:
+def _entries(
+    data: object, keys: set[str], at: str, additions: Mapping[str, object] = NOTHING_ADDED
+) -> dict[str, object]:
+    """A mapping with these keys; of the additions, files of earlier versions have none."""
+    if not isinstance(data, dict) or set(data) | set(additions) != keys:
         raise _Damage(f"{at or 'the whole'}: expected the keys {', '.join(sorted(keys))}")
 
-    return data
+    return {**additions, **data}
 
 
 def _text(entries: dict[str, object], key: str, at: str) -> str:

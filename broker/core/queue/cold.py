@@ -180,6 +180,47 @@ class Cold:
             self._chunks.popleft()
             self._first = 0
 
+    # -- looking
+
+    @property
+    def first_position(self) -> i64:
+        """The position of the first message that lies here; the others follow one by one."""
+        return self._next_position
+
+    def peek(self, position: i64, count: i64) -> list[Message]:
+        """Read messages without bringing them back.
+
+        Args:
+            position: of the first of them; it lies here.
+            count: no more than so many; fewer when they are large.
+
+        Raises:
+            StoreError: they cannot be read.
+
+        """
+        place: i64 = position - self._next_position
+        skip: i64 = place + self._first
+        wanted: list[int] = []
+        for chunk in self._chunks:
+            size: i64 = len(chunk)
+            if skip < size:
+                stop: i64 = min(size, skip + count - len(wanted))
+                wanted += [one & POSITION_MASK for one in chunk[int(skip) : int(stop)]]
+                skip = 0
+                if len(wanted) >= count:
+                    break
+            else:
+                skip -= size
+
+        messages = self._journal.load(self._holder, wanted) if wanted else []
+        for message in messages:
+            message.position = position
+            message.redelivered = place < self.redelivered_count
+            position += 1
+            place += 1
+
+        return messages
+
     # -- the books of the log
 
     def all_positions(self) -> list[array[int]]:

@@ -464,6 +464,37 @@ class Queue(Destination):
         if message.record:
             self.let_go(message)
 
+    def moved_away(self, message: Message) -> None:
+        """An unacked message is in another queue now."""
+        self.unacked_count -= 1
+        if message.record:
+            self.let_go(message)
+
+    def put_back_untouched(self, held: list[tuple[Message, bool]]) -> None:
+        """Unacked messages return to their places, as if nobody had had them.
+
+        Args:
+            held: the messages in order, each with whether it was delivered before.
+
+        """
+        self.unacked_count -= len(held)
+        messages = [entry[0] for entry in held]
+        if self.is_deleted:
+            self._forget_all(messages)
+            return
+
+        for message, was_redelivered in held:
+            message.redelivered = was_redelivered
+            self.ready.put_back(message)
+            self.ready_count += 1
+            self.ready_bytes += message.body_size
+
+        if self.has_deadlines:
+            self.expire_head()
+
+        self._drop_over_limit()
+        self.pump()
+
     def rejected(self, message: Message) -> None:
         """An unacked message was refused for good: to the DLX, or gone (rule A-06)."""
         self.unacked_count -= 1

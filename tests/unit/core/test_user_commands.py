@@ -177,9 +177,9 @@ def test_limits_of_a_virtual_host_replace_each_other(world: CoreWorld, node: Nod
 @pytest.mark.parametrize(
     ("limits", "problem"),
     [
-        ({"max-connections": 1, "max-hares": 1}, "unknown limit 'max-hares'"),
-        ({"max-connections": "5"}, "max-connections should be a number, actually was '5'"),
-        ({"max-connections": True}, "max-connections should be a number, actually was True"),
+        ({"max-connections": 1, "max-hares": 1}, 'Unrecognised terms [{<<"max-hares">>,1}] in'),
+        ({"max-connections": "5"}, 'max-connections should be a number, actually was <<"5">>'),
+        ({"max-connections": True}, "max-connections should be a number, actually was true"),
     ],
 )
 def test_a_limit_that_is_none_changes_nothing(
@@ -196,7 +196,7 @@ def test_a_limit_that_is_none_changes_nothing(
 
 
 def test_clearing_a_limit_that_does_not_exist_is_refused(node: Node) -> None:
-    with pytest.raises(ValueError, match="unknown limit 'max-queues' in user-limits"):
+    with pytest.raises(ValueError, match="Unrecognised terms .*max-queues.* in user-limits"):
         limit_commands.clear_user_limits(node, "bob", ["max-queues"], by="guest")
 
 

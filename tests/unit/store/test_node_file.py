@@ -10,6 +10,7 @@ import pytest
 from broker.errors import StoreError
 from broker.store.node_file import (
     NodeState,
+    ParameterState,
     PermissionState,
     TopicPermissionState,
     UserState,
@@ -60,6 +61,7 @@ USERS = st.builds(
 VHOSTS = st.builds(VHostState, names(), st.integers(1, 99), LIMITS, LIMITS)
 STATES = st.builds(
     NodeState,
+    ParameterState,
     st.just(100),
     st.lists(VHOSTS, max_size=3, unique_by=(lambda v: v.name, lambda v: v.number)).map(tuple),
     st.lists(USERS, max_size=3, unique_by=lambda user: user.name).map(tuple),
@@ -183,3 +185,15 @@ def test_deep_nesting_is_damage_too(tmp_path: Path) -> None:
     path = tmp_path / "node.json"
     path.write_text("[" * 100_000)
     refusal(path)
+
+
+def test_metadata_and_parameters_are_read_again(tmp_path: Path) -> None:
+    vhost = VHostState("/", 1, None, None, "for people", ("a", "b"), "quorum", True)
+    parameters = (
+        ParameterState("cluster_name", "hares"),
+        ParameterState("up", {"uri": ["amqp://"], "n": 1.5}, "/", "shovel"),
+    )
+    state = NodeState(2, (vhost,), (), parameters)
+    path = str(tmp_path / "node.json")
+    write_node_file(path, state)
+    assert read_node_file(path) == state

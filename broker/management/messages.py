@@ -1,0 +1,159 @@
+"""Messages: publish, get, browse (management layer)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import TYPE_CHECKING, Final
+
+from broker.core.message import content_body
+from broker.core.message_commands import (
+    ACK,
+    REJECT,
+    REJECT_REQUEUE,
+    REQUEUE,
+    PublishRequest,
+    publish_message,
+    take_messages,
+)
+from broker.management.arguments import integer_of, object_of, text_of
+from broker.management.auth import VHOST
+from broker.management.call import answer
+from broker.management.errors import BadRequest, HTTPProblem, NotThere
+from broker.management.properties import encode_properties
+from broker.management.routes import Route
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from broker.core.message import Message
+    from broker.core.message_commands import Taken
+    from broker.management.call import Call
+    from broker.management.json_text import JSON
+
+__all__ = ["ROUTES", "payload_of"]
+
+ACK_MODES: Final = {
+    "ack_requeue_true": REQUEUE,
+    "ack_requeue_false": ACK,
+    "reject_requeue_true": REJECT_REQUEUE,
+    "reject_requeue_false": REJECT,
+}
+TAKEN_MAX: Final = 10_000
+TAKEN_BYTES_MAX: Final = 64 * 2**20
+"""What one request takes at most: it is done in one turn, and held in memory."""
+
+
+async def publish(call: Call) -> web.Response:
+    body = await call.body("properties", "routing_key", "payload", "payload_encoding")
+    vhost = call.vhost
+    actor = call.actor
+    if call["exchange"] not in vhost.exchanges:
+        raise NotThere("not_found", "exchange_not_found")
+
+    request = PublishRequest(
+        exchange=call["exchange"],
+        routing_key=text_of(body, "routing_key"),
+        properties=encode_properties(object_of(body, "properties")),
+        body=_decode(body),
+        body_bytes_max=call.node.settings.message_bytes_max,
+    )
+    if len(request.routing_key.encode("utf-8", "surrogateescape")) > 255:
+        raise BadRequest("the routing key is longer than 255 bytes")
+
+    if call.node.alarms:
+        raise HTTPProblem(503, "resource_alarm", call.node.alarm_reason())
+
+    outcome = await call.site.change(lambda: publish_message(vhost, actor, request), vhost)
+    if not outcome.is_accepted:
+        raise BadRequest("rejected Unable to publish message. Check queue limits.")
+
+    return answer({"routed": outcome.is_routed})
+
+
+def _decode(body: JSON) -> bytes:
+    payload = text_of(body, "payload")
+    encoding = body["payload_encoding"]
+    if encoding == "string":
+        return payload.encode("utf-8", "surrogateescape")
+
+    if encoding != "base64":
+        raise BadRequest(f"unsupported encoding: {encoding}")
+
+    try:
+        return base64.b64decode(payload, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequest("the payload is not base64") from None
+
+
+async def get_messages(call: Call) -> web.Response:
+    body = await call.body("count", "ackmode", "encoding")
+    mode = body["ackmode"]
+    if not isinstance(mode, str) or mode not in ACK_MODES:
+        raise BadRequest(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(ACK_MODES)}")
+
+    encoding = body["encoding"]
+    if encoding not in ("auto", "base64"):
+        raise BadRequest(f"Unsupported encoding: {encoding}. Valid values are: auto, base64")
+
+    truncate = integer_of(body, "truncate") if "truncate" in body else None
+    count = integer_of(body, "count")
+    vhost = call.vhost
+    actor = call.actor
+    if call["queue"] not in vhost.queues:
+        raise NotThere("not_found", "queue_not_found")
+
+    taken = await call.site.change(
+        lambda: take_messages(
+            vhost,
+            actor,
+            call["queue"],
+            count_max=min(count, TAKEN_MAX),
+            bytes_max=TAKEN_BYTES_MAX,
+            outcome=ACK_MODES[mode],
+        ),
+        vhost,
+    )
+    return answer([_taken_row(one, is_base64=encoding == "base64", cut=truncate) for one in taken])
+
+
+def _taken_row(taken: Taken, *, is_base64: bool, cut: int | None) -> JSON:
+    message = taken.message
+    return {
+        "payload_bytes": int(message.body_size),
+        "redelivered": taken.redelivered,
+        "exchange": message.address.exchange,
+        "routing_key": message.address.routing_key,
+        "message_count": taken.remaining,
+        # RabbitMQ: no properties at all are an empty list.
+        "properties": message.properties().to_plain() or [],
+        **payload_of(message, is_base64=is_base64, cut=cut),
+    }
+
+
+def payload_of(message: Message, *, is_base64: bool, cut: int | None) -> JSON:
+    """The body as text where it is UTF-8, else in base64.
+
+    Args:
+        message: whose.
+        is_base64: in base64 in any case.
+        cut: the first so many bytes; None for all.
+
+    """
+    body = content_body(message.content)
+    if cut is not None:
+        body = body[: max(cut, 0)]
+
+    if not is_base64:
+        try:
+            return {"payload": body.decode("utf-8"), "payload_encoding": "string"}
+        except UnicodeDecodeError:
+            pass
+
+    return {"payload": base64.b64encode(body).decode("ascii"), "payload_encoding": "base64"}
+
+
+ROUTES: Final = (
+    Route("POST", "/exchanges/:vhost/:exchange/publish", VHOST, publish),
+    Route("POST", "/queues/:vhost/:queue/get", VHOST, get_messages),
+)
