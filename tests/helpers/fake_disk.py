@@ -1,9 +1,9 @@
 """A disk in memory that loses power, fills up and fails, as a seed decides.
 
-What was written is in the *cache* until it is synced: everybody reads it, and a power failure leaves
-of each sector what some of the writes made of it, the first ones up to any, each sector for itself.
-Names are no better: a file that was made, renamed or removed is so for good only when its directory
-was synced.
+What was written is in the *cache* until it is synced: everybody reads it, and a power failure
+leaves of each sector what some of the writes made of it, the first ones up to any, each sector for
+itself. Names are no better: a file that was made, renamed or removed is so for good only when its
+directory was synced.
 """
 
 from __future__ import annotations
@@ -346,8 +346,9 @@ class FakeDisk(Disk):
                 break
 
         disk = FakeDisk(random)
-        stale = b"".join(bytes(one.cache) for one in self._names.values())
         for path, content in names.items():
+            others = [one for one in self._names.values() if one is not content]
+            stale = b"".join(bytes(one.cache) for one in others)
             disk.put(path, content.survivor(random, stale))
 
         return disk
