@@ -25,6 +25,8 @@ __all__ = ["run_bindings", "run_objects"]
 BINDING_SIZES: Final = (10, 1_000, 100_000)
 OBJECTS: Final = 100_000
 OBJECTS_MIN: Final = 500
+DURABLE_PART: Final = 10
+"""Of the objects, so many times fewer are durable queues: each waits for the disk."""
 PARTS: Final = 10
 """The objects are made in so many parts; the first, the middle and the last are told."""
 QUEUES: Final = 10
@@ -109,6 +111,7 @@ def run_objects(running: Running, options: Options) -> list[Measurement]:
     count = max(OBJECTS_MIN, options.scaled(OBJECTS))
     names = [short_string(f"{PREFIX}-object-{place:06}") for place in range(count)]
     home, topic = short_string(f"{PREFIX}-object-home"), short_string(f"{PREFIX}-object-topic")
+    durable = names[: max(OBJECTS_MIN, count // DURABLE_PART)]
     none = table({})
     with Client(running.target) as client:
         client.call(50, 10, b"\0\0" + home + b"\0" + none)
@@ -118,8 +121,8 @@ def run_objects(running: Running, options: Options) -> list[Measurement]:
         steps = (
             ("queue-declare", 50, 10, [b"\0\0" + name + b"\0" + none for name in names]),
             ("queue-delete", 50, 40, [b"\0\0" + name + b"\0" for name in names]),
-            ("durable-declare", 50, 10, [b"\0\0" + name + b"\2" + none for name in names]),
-            ("durable-delete", 50, 40, [b"\0\0" + name + b"\0" for name in names]),
+            ("durable-declare", 50, 10, [b"\0\0" + name + b"\2" + none for name in durable]),
+            ("durable-delete", 50, 40, [b"\0\0" + name + b"\0" for name in durable]),
             ("exchange-declare", 40, 10, [b"\0\0" + name + kind + b"\0" + none for name in names]),
             ("exchange-delete", 40, 20, [b"\0\0" + name + b"\0" for name in names]),
             ("bind", 50, 20, [one + b"\0" + none for one in bindings]),

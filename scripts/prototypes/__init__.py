@@ -1,0 +1,1 @@
+"""Trials whose figures decide whether something is built; none of this is part of the broker."""
