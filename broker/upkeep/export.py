@@ -1,9 +1,9 @@
 """Definitions and messages of a data directory as JSON lines. Layer: rim.
 
 One object a line, with one key that says what it is: ``vhost``, ``user``, ``permission``,
-``topic_permission``, ``policy``, ``parameter``, ``exchange``, ``queue``, ``binding``, ``message``;
-in an order in which they can be made. Names of fields are those of RabbitMQ's definitions (section
-DE), arguments keep their types (typed_json.py). Nothing is changed.
+``topic_permission``, ``global_parameter``, ``parameter``, ``policy``, ``exchange``, ``queue``,
+``binding``, ``message``; in an order in which they can be made. Names of fields are those of
+RabbitMQ's definitions (section DE), arguments keep their types (typed_json.py). Nothing is changed.
 """
 
 from __future__ import annotations
@@ -111,16 +111,36 @@ class _Export:
             for user in self._node.users:
                 yield from _user_lines(user)
 
+        yield from self._parameters()
         for entry, log in self._vhosts:
             vhost = look_into(log, entry.name)
             yield from _definitions(vhost)
             if self._has_messages:
                 yield from _messages(vhost)
 
+    def _parameters(self) -> Iterator[Line]:
+        """What programs keep: of the node, and of the virtual hosts to tell of."""
+        names = {entry.name for entry, _ in self._vhosts}
+        for one in self._node.parameters:
+            if not one.component and self._only is None:
+                yield "global_parameter", {"name": one.name, "value": one.value}
+            elif one.vhost in names and one.component:
+                yield "parameter", one._asdict()
+
 
 def _vhost_fields(entry: VHostState) -> dict[str, object]:
     limits = {"max-connections": entry.connections_max, "max-queues": entry.queues_max}
-    return {"name": entry.name, "limits": _present(limits)}
+    metadata: dict[str, object] = {
+        "description": entry.description,
+        "tags": list(entry.tags),
+        "default_queue_type": entry.default_queue_type,
+        "protected_from_deletion": entry.is_protected,
+    }
+    return {
+        "name": entry.name,
+        "limits": _present(limits),
+        "metadata": {key: value for key, value in metadata.items() if value},
+    }
 
 
 def _present(fields: dict[str, int | None]) -> dict[str, int]:

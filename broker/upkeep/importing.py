@@ -17,6 +17,12 @@ from broker.config.schema import DEFAULT_CONFIG
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange
 from broker.core.limit_commands import set_user_limits, set_vhost_limits
+from broker.core.parameter_commands import (
+    COMPONENTS,
+    Parameter,
+    set_global_parameter,
+    set_parameter,
+)
 from broker.core.policy import policy_from_plain
 from broker.core.queue.arguments import requested_queue_type, validate_arguments
 from broker.core.queue.queue import QueueDefinition
@@ -30,6 +36,8 @@ from broker.core.user_commands import (
     set_topic_permissions,
     vhost_named,
 )
+from broker.core.vhost_commands import set_vhost_metadata
+from broker.core.vhost_metadata import NO_METADATA, VHostMetadata
 from broker.errors import BrokerError, StoreError
 from broker.upkeep.export import RESERVED_PREFIX
 from broker.upkeep.fields import Fields
@@ -123,6 +131,7 @@ class _Importer:
             "user": self._take_user,
             "permission": self._take_permission,
             "topic_permission": self._take_topic_permission,
+            "global_parameter": self._take_global_parameter,
             "policy": self._take_policy,
             "parameter": self._take_parameter,
             "exchange": self._take_exchange,
@@ -172,13 +181,18 @@ class _Importer:
     def _take_vhost(self, fields: Fields) -> None:
         name = fields.text("name")
         limits = fields.limits("limits")
-        fields.ignore("metadata", "description", "tags", "default_queue_type", "tracing")
+        metadata = _metadata(fields) if fields.has("metadata") else None
+        # RabbitMQ writes them twice.
+        fields.ignore("description", "tags", "default_queue_type", "tracing")
         fields.finish()
         is_new = name not in self._node.vhosts
         self._node.add_vhost(name)
         try:
             if limits:
                 set_vhost_limits(self._node, name, limits, by="")
+
+            if metadata is not None:
+                set_vhost_metadata(self._node, name, metadata, by="")
         except ValueError:
             if is_new:
                 self._node.delete_vhost(name)
@@ -220,6 +234,12 @@ class _Importer:
         fields.finish()
         set_topic_permissions(self._node, name, rights, vhost=vhost.name, by="")
 
+    def _take_global_parameter(self, fields: Fields) -> None:
+        name = fields.text("name")
+        value = fields.raw("value")
+        fields.finish()
+        set_global_parameter(self._node, name, value, by="")
+
     # -- in a virtual host
 
     def _take_policy(self, fields: Fields) -> None:
@@ -239,7 +259,10 @@ class _Importer:
         if not isinstance(value, dict):
             raise ValueError("parameter.value: expected an object")
 
-        if component == "operator_policy":
+        if component in COMPONENTS:
+            parameter = Parameter(vhost.name, component, name, value)
+            set_parameter(self._node, parameter, by="")
+        elif component == "operator_policy":
             policy = policy_from_plain(name, value, is_operator=True)
             vhost.set_policy(policy, is_operator=True)
         elif component == "vhost-limits":
@@ -288,7 +311,16 @@ class _Importer:
             vhost.add_queue(create_queue(queue_type, vhost, name, definition, settings=settings))
         elif not name.startswith(RESERVED_PREFIX):
             request = QueueRequest(name, True, False, auto_delete, arguments)
+            self._declare_queue(vhost, request)
+
+    def _declare_queue(self, vhost: VirtualHost, request: QueueRequest) -> None:
+        """A queue is of the type that its line says, whatever the default here."""
+        metadata = vhost.metadata
+        vhost.metadata = NO_METADATA
+        try:
             declare_queue(vhost, self._node.own_actor(vhost), request)
+        finally:
+            vhost.metadata = metadata
 
     def _take_binding(self, fields: Fields) -> None:
         vhost = self._vhost(fields)
@@ -308,3 +340,15 @@ class _Importer:
 
     def _take_message(self, fields: Fields) -> None:
         import_message(self._vhost(fields), fields)
+
+
+def _metadata(fields: Fields) -> VHostMetadata:
+    metadata = fields.inner("metadata")
+    found = VHostMetadata(
+        metadata.text("description", ""),
+        tuple(metadata.texts("tags") or ()),
+        metadata.text("default_queue_type", ""),
+        metadata.flag("protected_from_deletion", default=False),
+    )
+    metadata.finish()
+    return found

@@ -196,7 +196,8 @@ class _Repair:
             self._lines.append(f"virtual host '{name}': wrote the file '{VHOST_NAME_NAME}'")
 
         self._lines += losses
-        self._tell(rebuilt[0], are_settlements_lost=bool(losses))
+        is_lost = any(line.startswith("lost") for line in losses)
+        self._tell(rebuilt[0], are_settlements_lost=is_lost)
 
     def _tell(self, rebuilt: Rebuilt, *, are_settlements_lost: bool) -> None:
         lines = self._lines

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange
+from broker.core.parameter_commands import Parameter, set_global_parameter, set_parameter
 from broker.core.policy import policy_from_plain
 from broker.core.user_commands import Rights, set_permissions
+from broker.core.vhost_metadata import VHostMetadata
 from broker.upkeep.export import export_lines
 from broker.upkeep.offline import OpenDirectory
 from tests.helpers.core import CoreClient, CoreWorld, arguments_of
@@ -121,6 +123,10 @@ def exported(path: Path) -> list[str]:
 def add_people(world: DirectoryWorld) -> None:
     """A user with rights, and a second virtual host."""
     other = world.node.add_vhost("other")
+    other.metadata = VHostMetadata("of others", ("a", "b"), "quorum", is_protected=True)
+    set_global_parameter(world.node, "cluster_name", "hares", by="")
+    shovel = Parameter("/", "shovel", "s", {"src-uri": "amqp://"})
+    set_parameter(world.node, shovel, by="")
     other.set_policy(policy_from_plain("p", {"pattern": "x", "definition": {"expires": 5}}))
     world.users.add_user("bob", None, tags=["monitoring"])
     set_permissions(world.node, "bob", Rights("^b", ".*", ""), vhost="other", by="")

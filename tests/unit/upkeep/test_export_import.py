@@ -152,6 +152,16 @@ def test_stream_keeps_its_offsets_and_times(tmp_path: Path, filled: Path) -> Non
     assert [one["came_ms"] for one in again] == [one["came_ms"] for one in messages]
 
 
+def test_queue_is_of_the_type_that_its_line_says(tmp_path: Path) -> None:
+    vhost = '{"vhost": {"name": "/", "metadata": {"default_queue_type": "quorum"}}}'
+    queue = '{"queue": {"vhost": "/", "name": "q", "type": "classic", "arguments": {}}}'
+    imported(tmp_path, [vhost, queue])
+    lines = exported(tmp_path)
+    assert [one["type"] for one in of_kind(lines, "queue")] == ["classic"]
+    [told] = of_kind(lines, "vhost")
+    assert told["metadata"] == {"default_queue_type": "quorum"}
+
+
 QUEUE = '{"queue": {"vhost": "/", "name": "q", "arguments": {}}}'
 VHOST = '{"vhost": {"name": "/"}}'
 
