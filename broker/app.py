@@ -23,7 +23,7 @@ from broker.build import build_kind
 from broker.clock import Clock, SystemClock
 from broker.core.node import Node
 from broker.core.settings import NodeSettings
-from broker.errors import StoreError
+from broker.errors import StartError, StoreError
 from broker.keeper import NodeKeeper
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
 from broker.logs import Log as EventLog
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from broker.config.schema import Config
     from broker.http_api import HTTPAPI
     from broker.protocol.link import Link, Peer
+    from broker.reload import Reloader
     from broker.store.counted import DiskCounts
     from broker.telemetry import Telemetry
 
@@ -155,6 +156,16 @@ class Kept:
         await self.keeper.close()
 
 
+def _try_out(config: Config) -> None:
+    """Make everything that a configuration declares in a broker that nobody sees.
+
+    Raises:
+        ConfigProblems: the core refuses some of it.
+
+    """
+    build_node(config, SystemClock(), lambda _level, _event, _fields: None)
+
+
 def _settings_of(config: Config) -> NodeSettings:
     limits = config.limits
     consumers_max = limits.consumers_per_channel_max
@@ -195,6 +206,7 @@ class Application:
         self._sampling = Ticker(pump, SAMPLE_INTERVAL_S, self._sample)
         self.http_api: HTTPAPI | None = None
         self.telemetry: Telemetry | None = None
+        self.reloader: Reloader | None = None
         self._reception = reception
         self._listeners = listeners
         self._kept = kept
@@ -276,6 +288,28 @@ class Application:
         if metrics.prometheus.is_enabled or metrics.statsd.is_enabled or config.listeners.datagram:
             module = import_module("broker.telemetry")
             self.telemetry = await module.start_telemetry(self, config, log)
+
+    def make_reloadable(self, config: Config, log: Log, load: Callable[[], Config] | None) -> None:
+        """Let the configuration be read again.
+
+        Args:
+            config: in force.
+            log: told of what changes.
+            load: reads it as it was read at the start; None where there is no file.
+
+        """
+        module = import_module("broker.reload")
+        around = module.Surroundings(
+            self.node,
+            self.pump,
+            self.watches,
+            self.data_directory,
+            log,
+            self.save,
+            _settings_of,
+            _try_out,
+        )
+        self.reloader = module.Reloader(around, config, load)
 
     def _sample(self) -> None:
         self.sampler.sample(self.node.clock.monotonic())
@@ -363,8 +397,20 @@ def sockets_max() -> int:
     return max(1, min(soft - SOCKETS_SPARED, SOCKETS_MAX))
 
 
-def serve(config: Config, log: Log, *, loop_factory: LoopFactory | None = None) -> None:
+def serve(
+    config: Config,
+    log: Log,
+    *,
+    load: Callable[[], Config] | None = None,
+    loop_factory: LoopFactory | None = None,
+) -> None:
     """Run a broker until SIGTERM or SIGINT; a second one does not wait for the clients.
+
+    Args:
+        config: as it was read.
+        log: told of everything.
+        load: reads it again when SIGHUP comes; without it SIGHUP ends the broker.
+        loop_factory: of asyncio's kind of loop, or another.
 
     Raises:
         ConfigProblems: what only the core could find wrong with the configuration.
@@ -374,14 +420,18 @@ def serve(config: Config, log: Log, *, loop_factory: LoopFactory | None = None) 
     """
     _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(_serve(config, log))
+        runner.run(_serve(config, log, load))
 
 
-async def _serve(config: Config, log: Log) -> None:
+async def _serve(config: Config, log: Log, load: Callable[[], Config] | None) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: _log_loop_error(log, context))
     signals = _Signals(loop)
     app = await Application.start(config, log)
+    if load is not None:
+        app.make_reloadable(config, log, load)
+        signals.on_hangup = _Hangup(app, log)
+
     _log_start(config, app, log)
     try:
         await app.start_http_api(config, log)
@@ -410,15 +460,37 @@ STOP_SIGNALS: Final = [
 ]
 
 
+class _Hangup:
+    """What SIGHUP does where there is a file: the log is opened anew, and the file read again."""
+
+    def __init__(self, app: Application, log: Log) -> None:
+        self._app = app
+        self._log = log
+        self._task: asyncio.Task[object] | None = None
+
+    def __call__(self) -> None:
+        if isinstance(self._log, EventLog):
+            try:
+                self._log.reopen()
+            except StartError as problem:
+                self._log("error", "log.unavailable", {"reason": str(problem)})
+
+        reloader = self._app.reloader
+        if reloader is not None:
+            self._task = asyncio.create_task(reloader.reload(), name="reload")
+
+
 class _Signals:
     """Signals that end the broker: the first is a future, each later one calls ``on_second``.
 
-    SIGHUP is one of them: it comes when the terminal closes, and says goodbye like the others.
+    SIGHUP is one of them, where nothing is to be read again: it comes when the terminal closes, and
+    says goodbye like the others.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.first: asyncio.Future[str] = loop.create_future()
         self.on_second: Callable[[], None] | None = None
+        self.on_hangup: Callable[[], None] | None = None
         for number in STOP_SIGNALS:
             try:
                 loop.add_signal_handler(number, self._receive, number)
@@ -431,7 +503,9 @@ class _Signals:
                 )
 
     def _receive(self, number: signal.Signals) -> None:
-        if not self.first.done():
+        if number.name == "SIGHUP" and self.on_hangup is not None:
+            self.on_hangup()
+        elif not self.first.done():
             self.first.set_result(number.name)
         elif self.on_second is not None:
             self.on_second()

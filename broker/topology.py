@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.core.policy import Policy
 
-__all__ = ["apply_topology"]
+__all__ = ["apply_topology", "check_topology"]
 
 _DIFFERENCE: Final = re.compile(
     "inequivalent arg '(.*)' for .*: received (.*) but current is (.*)", re.DOTALL
@@ -52,15 +52,40 @@ def apply_topology(config: Config, node: Node) -> None:
         raise ConfigProblems(problems)
 
 
+def check_topology(config: Config, node: Node) -> None:
+    """Hold what the configuration declares against what is there; nothing is made or changed.
+
+    Raises:
+        ConfigProblems: something is there and is another thing, or there would be too many queues.
+
+    """
+    problems: list[Problem] = []
+    for entry in config.vhosts:
+        if entry.name in node.vhosts:
+            _Builder(node, config.origin, problems, entry.name, is_running=True).check(entry)
+
+    if problems:
+        raise ConfigProblems(problems)
+
+
 class _Builder:
     """Fills one virtual host and gathers what is refused."""
 
-    def __init__(self, node: Node, origin: Origin, problems: list[Problem], name: str) -> None:
+    def __init__(
+        self,
+        node: Node,
+        origin: Origin,
+        problems: list[Problem],
+        name: str,
+        *,
+        is_running: bool = False,
+    ) -> None:
         self._vhost = node.add_vhost(name)
         self._actor = node.own_actor(self._vhost)
         self._log = node.log
         self._origin = origin
         self._problems = problems
+        self._is_running = is_running
         # What survived from before, but for what every virtual host is born with.
         exchanges = {name for name in self._vhost.exchanges if not name.startswith("amq.")}
         self._stored = {"exchanges": exchanges, "queues": set(self._vhost.queues)}
@@ -73,6 +98,25 @@ class _Builder:
         self._build_exchanges(entry)
         self._build_queues(entry)
         self._build_bindings(entry)
+
+    def check(self, entry: VHostConfig) -> None:
+        """Compare what is there already: to declare it once more changes nothing."""
+        vhost = self._vhost
+        there = entry._replace(
+            exchanges=tuple(one for one in entry.exchanges if one.name in vhost.exchanges),
+            queues=tuple(one for one in entry.queues if one.name in vhost.queues),
+        )
+        self._build_exchanges(there)
+        self._build_queues(there)
+        queues_max = vhost.queues_max
+        if self._origin.names(("vhosts", vhost.name, "limits")):
+            queues_max = entry.limits.queues_max
+
+        count = len(vhost.queues) + len(entry.queues) - len(there.queues)
+        if queues_max is not None and count > max(queues_max, len(vhost.queues)):
+            message = f"there would be {count} queues, and {queues_max} are allowed"
+            keys = ("vhosts", vhost.name, "queues")
+            self._problems.append(self._origin.problem(keys, message))
 
     def _build_limits(self, limits: VHostLimitsConfig) -> None:
         vhost = self._vhost
@@ -167,6 +211,12 @@ class _Builder:
 
         key, received, current = difference.groups()
         kind = section.removesuffix("s")
+        if self._is_running:
+            return (
+                f"the broker has this {kind} with {key} {current}, and here it is {received} - say"
+                f" the same here, or delete the {kind} and all that is in it first"
+            )
+
         return (
             f"the data directory holds this {kind} with {key} {current}, and here it is {received}"
             f" - say the same here, or start without it here, delete the {kind} and all that is in"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -44,19 +45,26 @@ def serve(
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
 
-    CONFIG is a YAML file; without one, guest/guest may log in from this machine.
+    CONFIG is a YAML file, which SIGHUP has read again; without one, guest/guest may log in from
+    this machine.
     """
     from broker.config.loader import load_config
 
     overrides = _overrides(options)
     overrides.update(storage_overrides(options["data_dir"], is_memory_only=memory_only))
-    loaded = load_config(config, overrides)
+    load = partial(load_config, config, overrides)
+    loaded = load()
     import_structlog_lightly()
     from broker.app import serve as run
 
     log = Log.from_config(loaded.log)
     try:
-        run(loaded, log, loop_factory=_loop_factory(loop_name))
+        run(
+            loaded,
+            log,
+            load=None if config is None else load,
+            loop_factory=_loop_factory(loop_name),
+        )
     finally:
         log.close()
 

@@ -100,7 +100,11 @@ def test_the_first_line_says_what_runs_where() -> None:
         assert started["sync"] == "group"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, signal.SIGINT, signal.SIGHUP],
+    ids=["SIGTERM", "SIGINT", "SIGHUP without a file"],
+)
 def test_a_signal_stops_it_with_0(number: int) -> None:
     with serving("--port", "0") as server:
         assert server.stop(number) == 0
@@ -108,6 +112,24 @@ def test_a_signal_stops_it_with_0(number: int) -> None:
             "server.stopping",
             "server.stopped",
         ]
+
+
+def test_a_hangup_has_the_file_read_again_and_the_log_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yaml"
+    text = "version: 1\nlisteners: {amqp: [{bind: 127.0.0.1, port: 0}]}\n"
+    path.write_text(text)
+    with serving(str(path)) as server:
+        path.write_text(text + "heartbeat: 5s\n")
+        server.process.send_signal(signal.SIGHUP)
+        server.wait_for("config.reloaded")
+        changed = next(one for one in server.records if one["event"] == "config.changed")
+        assert (changed["key"], changed["what"]) == ("heartbeat", "60 -> 5")
+        path.write_text(text + "hartbeat: 6s\n")
+        server.process.send_signal(signal.SIGHUP)
+        refused = server.wait_for("config.refused")
+        assert "did you mean 'heartbeat'?" in refused["problem"]
+        assert server.connect().close() is None
+        assert server.stop(signal.SIGTERM) == 0
 
 
 def test_clients_are_told_of_the_stop() -> None:
