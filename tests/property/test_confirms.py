@@ -48,9 +48,10 @@ def test_batches_are_those_of_the_rule(acts: list[str]) -> None:
             acks, nacks = [], []
         elif act == "release":
             if held:
-                number = held.pop(len(held) // 2)
-                confirms.release(number)
-                acks.append(number)
+                released = held[: len(held) // 2 + 1]
+                held = held[len(released) :]
+                confirms.release(released[-1])
+                acks += released
         else:
             last += 1
             if act == "accept":
