@@ -311,6 +311,42 @@ def test_lost_checkpoint_is_made_again_from_all_segments(tmp_path: Path) -> None
     assert bodies(exported(data)) == bodies(whole)
 
 
+def test_lost_checkpoint_costs_no_message_that_was_moved(tmp_path: Path) -> None:
+    """Old segments are gone, their last messages written again, and declarations with them."""
+    data = tmp_path / "data"
+    world = DirectoryWorld(data, segment_bytes=1_024)
+    client = world.client()
+    queue = client.declare("q", durable=True)
+    for number in range(60):
+        client.publish("q", b"hare %d " % number * 10, delivery_mode=2)
+        world.settle()
+
+    world.checkpoint()
+    for tag in range(1, 61):
+        client.get(queue)
+        if tag % 20:
+            client.ack(tag)
+
+    client.requeue(20, 40, 60)
+    journal = world.vhost.journal
+    assert journal is not None
+    for _ in range(5):
+        world.settle()
+        journal.books.look_after()
+
+    world.settle()
+    world.checkpoint()
+    world.settle()
+    world.abandon()
+    assert not (data / "vhosts" / "1" / "00000001.log").exists()
+    whole = bodies(exported(data))
+    assert sum(whole.values()) == 3
+    flip(log_files(data, ".checkpoint")[-1], 70)
+    report = repaired(data)
+    assert not bodies(exported(data)).keys() ^ whole.keys()
+    assert any("the checkpoint that knew was lost" in line for line in report.lines)
+
+
 def test_queue_whose_declaration_is_lost_comes_back_plain(tmp_path: Path) -> None:
     data = tmp_path / "data"
     world = DirectoryWorld(data)
