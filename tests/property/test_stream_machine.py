@@ -400,5 +400,5 @@ TestStreams.settings = settings(stateful_step_count=30, report_multiple_bugs=Fal
 
 TestStoredStreams = StoredStreamMachine.TestCase
 TestStoredStreams.settings = settings(
-    stateful_step_count=40, report_multiple_bugs=False, max_examples=100, deadline=None
+    stateful_step_count=30, report_multiple_bugs=False, max_examples=40, deadline=None
 )

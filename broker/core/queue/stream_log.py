@@ -17,11 +17,8 @@ from broker.core.durable import STREAM_TRUNCATED
 from broker.core.queue.stream_cells import StreamCells
 from broker.core.queue.stream_filter import NOTHING, StreamFilter, mark_of
 from broker.core.queue.stream_segment import ENTRY_OVERHEAD_BYTES, Entry, StreamSegment
-from broker.limits import (
-    STREAM_HOT_BYTES_MAX,
-    STREAM_HOT_ENTRIES_MAX,
-    STREAM_SEGMENT_ENTRIES_MAX,
-)
+from broker.core.queue.stream_segments import NO_LIMIT, StreamLimits, StreamSegments
+from broker.limits import STREAM_HOT_BYTES_MAX, STREAM_HOT_ENTRIES_MAX
 from broker.store.api import OFFSET_BITS
 
 if TYPE_CHECKING:
@@ -33,21 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SEGMENT_START", "StreamLog"]
 
-SEGMENT_BYTES_DEFAULT: Final = 8 * 1024 * 1024
-SEGMENT_BYTES_LEAST: Final = 1024 * 1024
-SEGMENTS_WANTED: Final = 8
-"""RabbitMQ's segments are of 500 MB where nothing else is asked for, and their files are its
-limits' grain. Here they are a grain and no more: as small as it takes to keep to a limit within an
-eighth, but for limits so low that they cannot be meant."""
-
-NO_LIMIT: Final = 1 << 60
-"""More bytes and milliseconds than there will ever be; greater limits are the same as this one."""
-
 SEGMENT_START: Final = 1 << 62
 """In the time of an entry as the journal has it: a segment began with it."""
-
-DROPPED_MIN: Final = 64
-"""Places of dropped segments below this number are not worth a sweep."""
 
 
 class StreamLog:
@@ -65,17 +49,13 @@ class StreamLog:
     """
 
     __slots__ = (
-        "_age_ms_max",
-        "_bytes_max",
         "_cells",
         "_cooling",
-        "_first_segment",
         "_holder",
         "_hot_bytes",
         "_hot_count",
         "_journal",
-        "_segment_bytes_max",
-        "_segment_ms_max",
+        "_limits",
         "_segments",
         "_size_bytes",
         "body_bytes",
@@ -88,14 +68,9 @@ class StreamLog:
     )
 
     def __init__(self) -> None:
-        # The places before the first segment are of dropped ones: swept out when there are many.
-        self._segments: list[StreamSegment | None] = []
-        self._first_segment: i64 = 0
+        self._segments = StreamSegments()
+        self._limits = StreamLimits(None, None, None)
         self._size_bytes: i64 = 0
-        self._bytes_max: i64 = NO_LIMIT
-        self._age_ms_max: i64 = NO_LIMIT
-        self._segment_bytes_max: i64 = SEGMENT_BYTES_DEFAULT
-        self._segment_ms_max: i64 = NO_LIMIT
         self.next_offset: i64 = 0
         self.safe_offset: i64 = 0
         self.count: i64 = 0
@@ -117,6 +92,11 @@ class StreamLog:
         """The offset of the oldest entry; with none, that of the one to come."""
         return self.next_offset - self.count
 
+    @property
+    def segment_count(self) -> int:
+        """In how many segments the entries are."""
+        return int(self._segments.end - self._segments.first)
+
     def keep_in(self, journal: Journal, holder: Destination) -> None:
         """Have the entries outlive the broker; call it before anything is appended.
 
@@ -132,25 +112,8 @@ class StreamLog:
     def limit(
         self, *, bytes_max: int | None, age_ms_max: int | None, segment_bytes_max: int | None
     ) -> None:
-        """Set what is kept; afterwards you must call `retain`.
-
-        Args:
-            bytes_max: of all segments but for the last; None is no limit.
-            age_ms_max: of the newest entry of a segment; None is no limit.
-            segment_bytes_max: a segment that has as much takes no more; None lets it follow from
-                the limits, and lets segments end by their age too.
-
-        """
-        self._bytes_max = _limit_of(bytes_max)
-        self._age_ms_max = _limit_of(age_ms_max)
-        if segment_bytes_max is not None:
-            self._segment_bytes_max = _limit_of(segment_bytes_max)
-            self._segment_ms_max = NO_LIMIT
-            return
-
-        size: i64 = self._bytes_max // SEGMENTS_WANTED
-        self._segment_bytes_max = max(min(size, SEGMENT_BYTES_DEFAULT), SEGMENT_BYTES_LEAST)
-        self._segment_ms_max = self._age_ms_max // SEGMENTS_WANTED
+        """Set what is kept (see `StreamLimits`); afterwards you must call `retain`."""
+        self._limits = StreamLimits(bytes_max, age_ms_max, segment_bytes_max)
 
     # -- writing
 
@@ -166,8 +129,8 @@ class StreamLog:
 
     def append(self, message: Message, filter_value: str, now_ms: i64) -> None:
         """Add a message at the end; what is beyond the limits then goes."""
-        segment = self._last()
-        is_start = segment is None or self._is_full(segment, now_ms)
+        segment = self._segments.last()
+        is_start = segment is None or self._limits.is_full(segment, now_ms)
         if segment is None or is_start:
             segment = self._begin_segment(segment)
             self.retain(now_ms)
@@ -194,10 +157,6 @@ class StreamLog:
         self.next_offset += 1
         self.count += 1
 
-    def _last(self) -> StreamSegment | None:
-        segments = self._segments
-        return segments[len(segments) - 1] if segments else None
-
     def _begin_segment(self, last: StreamSegment | None) -> StreamSegment:
         if last is not None:
             last.pack()
@@ -205,15 +164,6 @@ class StreamLog:
         segment = StreamSegment(self.next_offset)
         self._segments.append(segment)
         return segment
-
-    def _is_full(self, segment: StreamSegment, now_ms: i64) -> bool:
-        if segment.size_bytes >= self._segment_bytes_max:
-            return True
-
-        if segment.count >= STREAM_SEGMENT_ENTRIES_MAX or not segment.can_take(now_ms):
-            return True
-
-        return now_ms - segment.first_ms >= self._segment_ms_max
 
     def written(self) -> None:
         """What the journal was given is safe: it can be read, and read back."""
@@ -223,49 +173,40 @@ class StreamLog:
 
     def _take_places(self) -> None:
         """Learn the positions of what the journal has taken."""
-        place: i64 = self._first_unplaced()
-        last: i64 = len(self._segments) - 1
-        while place <= last:
-            segment = self._segment(place)
+        if not self.count:
+            return
+
+        segments = self._segments
+        place: i64 = segments.place_unplaced()
+        while place < segments.end:
+            segment = segments.at(place)
             segment.take_places()
-            if place < last:
+            place += 1
+            if place < segments.end:
                 segment.pack()
 
             if segment.placed_count < segment.count:
                 return
 
-            place += 1
-
-    def _first_unplaced(self) -> i64:
-        """The place of the first segment that has entries without a position, or of the last."""
-        place: i64 = len(self._segments) - 1
-        while place > self._first_segment:
-            if self._segment(place - 1).placed_count == self._segment(place - 1).count:
-                break
-
-            place -= 1
-
-        return max(place, 0)
-
     def _placed_end(self) -> i64:
         if not self.count:
             return self.next_offset
 
-        segment = self._segment(self._first_unplaced())
+        segment = self._segments.at(self._segments.place_unplaced())
         return segment.base + segment.placed_count
 
     def _cool(self) -> None:
         """Leave all but the newest entries to the disk."""
-        last: i64 = len(self._segments) - 1
+        segments = self._segments
         while True:
             excess_count: i64 = self._hot_count - self.hot_entries_max
             excess_bytes: i64 = self._hot_bytes - self.hot_bytes_max
             if excess_count <= 0 and excess_bytes <= 0:
                 return
 
-            segment = self._segment(self._cooling)
+            segment = segments.at(self._cooling)
             self._forget_hot(segment.cool(self.safe_offset, excess_count, excess_bytes))
-            if segment.entries or self._cooling == last:
+            if segment.entries or self._cooling == segments.end - 1:
                 return
 
             self._cooling += 1
@@ -280,10 +221,10 @@ class StreamLog:
     def retain(self, now_ms: i64) -> None:
         """Drop the oldest segments while they are beyond the limits (rule ST-07)."""
         journal = self._journal
-        before: i64 = self._first_segment
+        before: i64 = self._segments.first
         self.is_held_up = False
         while self._is_beyond_limits(now_ms):
-            segment = self._segment(self._first_segment)
+            segment = self._segments.at(self._segments.first)
             if segment.end > self.safe_offset:
                 self.is_held_up = True
                 break
@@ -293,50 +234,42 @@ class StreamLog:
 
             self._drop_first(segment)
 
-        if self._first_segment == before:
+        if self._segments.first == before:
             return
 
         holder = self._holder
         if journal is not None and holder is not None:
             journal.stream_truncated(holder, int(self.first_offset))
 
-        self._sweep()
-
     def _is_beyond_limits(self, now_ms: i64) -> bool:
         """Whether there is a segment before the last, and it is too old, or there is too much."""
-        if len(self._segments) - self._first_segment < 2:
+        segments = self._segments
+        if segments.end - segments.first < 2:
             return False
 
-        if self._size_bytes > self._bytes_max:
+        if self._size_bytes > self._limits.bytes_max:
             return True
 
-        return self._segment(self._first_segment).last_ms < now_ms - self._age_ms_max
+        return segments.at(segments.first).last_ms < now_ms - self._limits.age_ms_max
 
     def _drop_first(self, segment: StreamSegment) -> None:
         if self._journal is not None:
             self._forget_hot(segment.entries)
 
-        self._segments[self._first_segment] = None
-        self._first_segment += 1
-        self._cooling = max(self._cooling, self._first_segment)
+        self._segments.drop_first()
+        self._cooling = max(self._cooling, self._segments.first)
         self._size_bytes -= segment.size_bytes
         self.body_bytes -= segment.body_bytes
         self.count -= segment.count
 
-    def _sweep(self) -> None:
-        first: i64 = self._first_segment
-        if first > DROPPED_MIN and first * 2 > len(self._segments):
-            del self._segments[:first]
-            self._first_segment = 0
-            self._cooling -= first
-
     def next_retention(self) -> i64:
         """When `retain` drops something next, because of its age; NOTHING where nothing waits."""
-        age_ms_max: i64 = self._age_ms_max
-        if age_ms_max == NO_LIMIT or len(self._segments) - self._first_segment < 2:
+        segments = self._segments
+        age_ms_max: i64 = self._limits.age_ms_max
+        if age_ms_max == NO_LIMIT or segments.end - segments.first < 2:
             return NOTHING
 
-        segment = self._segment(self._first_segment)
+        segment = segments.at(segments.first)
         if segment.end > self.safe_offset:
             return NOTHING
 
@@ -347,19 +280,18 @@ class StreamLog:
         if self._journal is not None:
             self._let_go(self._journal)
 
-        self._segments = []
-        self._first_segment = 0
+        self._segments.clear()
         self._size_bytes = 0
         self.body_bytes = 0
         self.count = 0
         self.safe_offset = self.next_offset
-        self._cooling = 0
+        self._cooling = self._segments.end
         self._hot_count = 0
         self._hot_bytes = 0
 
     def _let_go(self, journal: Journal) -> None:
         """Nothing of what the journal has, or was given, is of use any more."""
-        for segment in self._kept():
+        for segment in self._segments.kept():
             journal.forget_positions(segment.all_places())
             for entry in segment.entries:
                 pending = entry.pending
@@ -388,9 +320,10 @@ class StreamLog:
         if wanted is None:
             return start
 
-        place: i64 = self._place_of(start)
-        while place < len(self._segments):
-            segment = self._segment(place)
+        segments = self._segments
+        place: i64 = segments.place_of(start)
+        while place < segments.end:
+            segment = segments.at(place)
             found: i64 = segment.find(start, self.safe_offset, wanted)
             if found == NOTHING:
                 place += 1
@@ -409,7 +342,8 @@ class StreamLog:
             StoreError: it cannot be read.
 
         """
-        return self._entry(self._segment(self._place_of(offset)), offset).message_at(offset)
+        segment = self._segments.at(self._segments.place_of(offset))
+        return self._entry(segment, offset).message_at(offset)
 
     def _entry(self, segment: StreamSegment, offset: i64) -> Entry:
         place: i64 = offset - segment.base - segment.cold_count
@@ -438,44 +372,12 @@ class StreamLog:
         """The offset of the first entry that came at that time or later."""
         # It may be any number. A time before the broker's clock began is negative.
         since: i64 = max(min(time_ms, NO_LIMIT), -NO_LIMIT)
-        low: i64 = self._first_segment
-        high: i64 = len(self._segments)
-        while low < high:
-            middle: i64 = (low + high) // 2
-            if self._segment(middle).last_ms < since:
-                low = middle + 1
-            else:
-                high = middle
-
-        if low == len(self._segments):
+        place: i64 = self._segments.place_since(since)
+        if place == self._segments.end:
             return self.next_offset
 
-        found = self._segment(low)
+        found = self._segments.at(place)
         return found.base + found.place_at(since)
-
-    def _segment(self, place: i64) -> StreamSegment:
-        segment = self._segments[place]
-        assert segment is not None
-        return segment
-
-    def _kept(self) -> list[StreamSegment]:
-        return [one for one in self._segments if one is not None]
-
-    def _place_of(self, offset: i64) -> i64:
-        """The place of the segment that has an offset which is kept."""
-        high: i64 = len(self._segments) - 1
-        if offset >= self._segment(high).base:
-            return high
-
-        low: i64 = self._first_segment
-        while low < high:
-            middle: i64 = (low + high + 1) // 2
-            if self._segment(middle).base <= offset:
-                low = middle
-            else:
-                high = middle - 1
-
-        return low
 
     # -- the books of the journal
 
@@ -489,15 +391,15 @@ class StreamLog:
             self.body_bytes += segment.body_bytes
             self.count += segment.count
 
-        last = self._last()
+        last = self._segments.last()
         if last is not None:
             last.unpack()
-            self._cooling = len(segments) - 1
+            self._cooling = self._segments.end - 1
 
     def places_in(self, numbers: set[int]) -> list[int]:
         """Where entries are that lie in those segments of the journal's log."""
         found: list[int] = []
-        for segment in self._kept():
+        for segment in self._segments.kept():
             found += segment.places_in(numbers)
 
         return found
@@ -506,7 +408,7 @@ class StreamLog:
         """Entries have another place now: old ones to new ones. Returns the old ones found."""
         numbers = {old >> OFFSET_BITS for old in moved}
         found: list[int] = []
-        for segment in self._kept():
+        for segment in self._segments.kept():
             if segment.is_in(numbers):
                 found += segment.move(moved)
 
@@ -521,9 +423,5 @@ class StreamLog:
         holder_id = int(holder.log_id)
         first = int(self.first_offset).to_bytes(8, "little")
         records.append([bytes((STREAM_TRUNCATED,)) + holder_id.to_bytes(4, "little") + first])
-        for segment in self._kept():
+        for segment in self._segments.kept():
             segment.append_state(records, holder_id, wall_offset_ms)
-
-
-def _limit_of(value: int | None) -> i64:
-    return NO_LIMIT if value is None else min(value, NO_LIMIT)

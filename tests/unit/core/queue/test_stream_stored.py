@@ -234,7 +234,7 @@ def test_segments_are_what_they_were_whatever_the_limits_were(
     """Rule ST-07: retention drops at the same offsets before and after."""
 
     def bases() -> list[int]:
-        return [int(one.base) for one in broker.stream.log._kept()]
+        return [int(one.base) for one in broker.stream.log._segments.kept()]
 
     stream = broker.declare()
     stream.log.limit(bytes_max=None, age_ms_max=None, segment_bytes_max=1_000)
@@ -342,7 +342,7 @@ def test_only_the_newest_entries_are_in_memory(broker: Broker) -> None:
     log.hot_entries_max = 7
     broker.fill(100)
     assert log.hot_offset == 93
-    assert sum(len(one.entries) for one in log._kept()) == 7
+    assert sum(len(one.entries) for one in log._segments.kept()) == 7
     log.hot_bytes_max = 0
     broker.fill(1)
     assert log.hot_offset == 101
@@ -522,4 +522,4 @@ def test_without_a_log_all_of_it_is_in_memory() -> None:
     for _ in range(5_000):
         client.publish("s", b"x")
 
-    assert sum(len(one.entries) for one in queue.log._kept()) == 5_000
+    assert sum(len(one.entries) for one in queue.log._segments.kept()) == 5_000
