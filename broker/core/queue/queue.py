@@ -9,27 +9,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.binding import Destination
 from broker.core.consumer import Consumer
 from broker.core.dispatch import Rotation
 from broker.core.erlterm import resource_text
-from broker.core.index import LevelState, append_index
 from broker.core.message import NO_DEADLINE, Message
 from broker.core.queue.anywhere import AnywhereReady
+from broker.core.queue.kept import KeptMessages
 from broker.core.queue.ready import PriorityReady, Ready
 from broker.errors import AccessRefused, PreconditionFailed
-from broker.limits import HOT_BYTES_MAX, HOT_MESSAGES_MAX
 
 if TYPE_CHECKING:
-    from array import array
-
     from mypy_extensions import i64
 
     from broker.core.consumer import ConsumerOptions, Deliveries
     from broker.core.deadlines import Timer
-    from broker.core.journal import Journal
     from broker.core.queue.arguments import QueueSettings
-    from broker.core.recovered import Recovered
     from broker.core.tally import QueueTally
     from broker.core.vhost import VirtualHost
     from broker.wire.tables import Arguments
@@ -54,7 +48,7 @@ class QueueDefinition(NamedTuple):
     arguments: Arguments
 
 
-class Queue(Destination):
+class Queue(KeptMessages):
     """A classic queue.
 
     Args:
@@ -84,20 +78,13 @@ class Queue(Destination):
         "get_count",
         "get_empty_count",
         "get_no_ack_count",
-        "has_deadlines",
-        "is_deleted",
-        "next_position",
         "policy_definition",
         "publish_count",
-        "ready",
-        "ready_bytes",
-        "ready_count",
         "redeliver_count",
         "rotation",
         "settings",
         "type",
         "unacked_count",
-        "vhost",
     )
 
     def __init__(
@@ -107,8 +94,7 @@ class Queue(Destination):
         definition: QueueDefinition,
         settings: QueueSettings,
     ) -> None:
-        super().__init__(name, True, definition.durable)
-        self.vhost = vhost
+        super().__init__(vhost, name, definition.durable)
         self.type = "classic"
         self.exclusive_owner = definition.exclusive_owner
         self.auto_delete = definition.auto_delete
@@ -116,13 +102,8 @@ class Queue(Destination):
         self.argument_settings = settings
         self.settings = settings
         self.policy_definition: dict[str, object] = {}
-        self.ready: Ready = self._new_ready(settings)
-        self.ready_count: i64 = 0
-        self.ready_bytes: i64 = 0
+        self.ready = self._new_ready(settings)
         self.unacked_count: i64 = 0
-        self.next_position: i64 = 1
-        self.has_deadlines = False
-        self.is_deleted = False
         self.consumers: dict[Consumer, None] = {}
         self.active_consumer: Consumer | None = None
         self.rotation = Rotation()
@@ -262,12 +243,6 @@ class Queue(Destination):
         self.ready_bytes += message.body_size
         return True
 
-    def _keep(self, message: Message) -> None:
-        """Have the message outlive the broker, if it is meant to (section DU)."""
-        journal = self.journal
-        if journal is not None and self.log_id > 0 and (message.is_persistent or self.keeps_all):
-            journal.add(self, message)
-
     def _hand_over_fresh(self, consumer: Consumer, message: Message) -> None:
         """Give a message to a consumer that has never been ready here."""
         if self.journal is not None and not consumer.no_ack:
@@ -275,12 +250,6 @@ class Queue(Destination):
             self._keep(message)
 
         self._hand_over(consumer, message)
-
-    def let_go(self, message: Message) -> None:
-        """The message is gone for good: the log need not have it any more."""
-        journal = self.journal
-        if journal is not None:
-            journal.settled(self, message)
 
     def _enqueue_guarded(self, message: Message, ttl_ms: i64) -> bool:
         settings = self.settings
@@ -542,133 +511,11 @@ class Queue(Destination):
         self.ready_bytes = 0
         return count
 
-    def _forget_ready(self, journal: Journal) -> None:
-        """Nothing that is ready is of use any more; what is unacked is."""
-        self._forget_all(self.hot_messages())
-        for chunk in self.cold_chunks():
-            journal.forget_positions(chunk)
-
-        if self.log_id > 0 and not self.is_deleted:
-            journal.purged(self, journal.books.unacked_rows(self))
-
-    def _forget_all(self, messages: list[Message]) -> None:
-        journal = self.journal
-        if journal is not None:
-            journal.forget(messages)
-
     # -- what the log is told, and tells
 
     def as_queue(self) -> Queue | None:
         """Itself."""
         return self
-
-    def level_of(self, priority: i64) -> int:
-        """The level that a message of that priority stands in."""
-        return self.ready.level_of(priority)
-
-    def hot_messages(self) -> list[Message]:
-        """The messages in memory that nobody has, in serving order within each level."""
-        found = self.ready.front()
-        for _, level in self.ready.levels():
-            found += level.hot()
-
-        return found
-
-    def cold_chunks(self) -> list[array[int]]:
-        """Where the messages on disk stand, marked or not."""
-        chunks: list[array[int]] = []
-        for _, level in self.ready.levels():
-            cold = level.cold
-            if cold is not None:
-                chunks += cold.all_positions()
-
-        return chunks
-
-    def awaits_log(self) -> bool:
-        """Whether it wants to know when the log has the messages that it was given."""
-        return self.ready_count > HOT_MESSAGES_MAX or self.ready_bytes > HOT_BYTES_MAX
-
-    def written(self, journal: Journal) -> bool:
-        """The log has messages: let go of what can be read back. True: there is more to come."""
-        return not self.is_deleted and self.ready.spill(journal, self, HOT_MESSAGES_MAX)
-
-    def places_in(self, numbers: set[int]) -> list[int]:
-        """Where messages on disk stand that lie in those segments of the log."""
-        found: list[int] = []
-        for _, level in self.ready.levels():
-            cold = level.cold
-            if cold is not None:
-                found += cold.places_in(numbers)
-
-        return found
-
-    def move_cold(self, places: dict[int, int]) -> list[int]:
-        """Messages on disk have another position now; returns the old ones that are here."""
-        found: list[int] = []
-        for _, level in self.ready.levels():
-            cold = level.cold
-            if cold is not None:
-                found += cold.move(places)
-
-        return found
-
-    def append_state(self, records: list[list[bytes]], unacked: list[Message]) -> None:
-        """Add what a checkpoint has to tell of the messages here."""
-        outstanding: dict[int, list[Message]] = {}
-        size = int(self.ready_bytes - self._transient_bytes())
-        for message in [*unacked, *self.ready.front()]:
-            outstanding.setdefault(self.level_of(message.priority), []).append(message)
-
-        for message in unacked:
-            size += int(message.body_size)
-
-        levels: dict[int, Ready] = dict(self.ready.levels())
-        for level in sorted({*levels, *outstanding}):
-            first = [one for one in outstanding.get(level, []) if self._outlives(one)]
-            first.sort(key=_position_of)
-            ready = levels.get(level)
-            hot = [] if ready is None else [one for one in ready.fresh() if self._outlives(one)]
-            cold = None if ready is None else ready.cold
-            state = LevelState(level, first + hot)
-            state.redelivered_count = len(first) + sum([1 for one in hot if one.redelivered])
-            state.body_bytes = size
-            state.has_deadlines = self.has_deadlines
-            if cold is not None:
-                state.chunks = [*cold.durable_positions(), cold.tail_positions()]
-                state.redelivered_count += int(cold.redelivered_count)
-
-            append_index(records, self, state)
-            size = 0
-
-    def _transient_bytes(self) -> i64:
-        """How much of what is ready does not outlive the broker."""
-        size: i64 = 0
-        if self.keeps_all:
-            return size
-
-        for message in self.hot_messages():
-            if not message.is_persistent:
-                size += message.body_size
-
-        for _, level in self.ready.levels():
-            if level.cold is not None:
-                size += level.cold.transient_bytes
-
-        return size
-
-    def _outlives(self, message: Message) -> bool:
-        return message.record > 0 and (message.is_persistent or self.keeps_all)
-
-    def restore(self, journal: Journal, found: Recovered) -> None:
-        """Take over the messages that recovery has found; `settle_down` when all queues have."""
-        positions = {number: level.positions for number, level in found.levels.items()}
-        redelivered = {n: int(level.redelivered_count) for n, level in found.levels.items()}
-        count = self.ready.restore(journal, self, positions, redelivered)
-        if count:
-            self.ready_count = count
-            self.ready_bytes = max(found.body_bytes, 0)
-            self.next_position = count + 1
-            self.has_deadlines = found.has_deadlines
 
     def settle_down(self) -> None:
         """All queues have their messages again: let go of what is over time or limits."""
@@ -836,7 +683,3 @@ class Queue(Destination):
                 events.consumer_deleted(self, consumer)
 
         return orphans
-
-
-def _position_of(message: Message) -> int:
-    return int(message.position)
