@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from scripts.benchmark.client import BrokerError, Client, Target, parse_target
-from scripts.benchmark.machine import listening_pids
+from scripts.benchmark.machine import cpu_seconds, listening_pids
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +33,18 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 START_LIMIT_S: Final = 20.0
 STOP_LIMIT_S: Final = 20.0
 BUILD_LIMIT_S: Final = 600.0
+QUIET_LIMIT_S: Final = 10.0
+QUIET_FOR_S: Final = 0.1
+QUIET_CPU_S: Final = 0.003
+RABBITMQ_HTTP_DISTANCE: Final = 10_000
+"""From the port for AMQP to that of the management plugin."""
 _RETRY_S: Final = 0.001
+_CONFIG: Final = """\
+version: 1
+management: {{listeners: [{{bind: 127.0.0.1, port: {http_port}}}]}}
+metrics: {{prometheus: {{listeners: [{{bind: 127.0.0.1, port: {metrics_port}}}]}}}}
+"""
+"""As everybody has it, but for the ports: several may run at once."""
 _SERVE: Final = ("-m", "broker", "serve", "--host", "127.0.0.1", "--log-level", "warning")
 
 
@@ -48,6 +59,8 @@ class Running(NamedTuple):
     python: str = ""
     source: Path | None = None
     """What it was started from, when it was started here."""
+    http_port: int = 0
+    """Where its HTTP API is to be found; 0 where that is not known."""
 
     @property
     def is_ours(self) -> bool:
@@ -79,7 +92,8 @@ class External(Broker):
         with Client(self._target):
             pids = listening_pids(self._target.port)
 
-        yield Running(self._target, pids, None)
+        http_port = self._target.port + RABBITMQ_HTTP_DISTANCE if pids else 0
+        yield Running(self._target, pids, None, http_port=http_port)
 
 
 class Leveret(Broker):
@@ -93,14 +107,19 @@ class Leveret(Broker):
     @contextlib.contextmanager
     def run(self) -> Iterator[Running]:
         """Start a fresh broker on a free port; stop it afterwards."""
-        port = _free_port()
+        port, http_port, metrics_port = _free_port(), _free_port(), _free_port()
         with tempfile.TemporaryDirectory(prefix="leveret-bench-") as folder:
             log = Path(folder) / "log"
             data_dir = str(Path(folder) / "data")
+            config = Path(folder) / "leveret.yaml"
+            config.write_text(_CONFIG.format(http_port=http_port, metrics_port=metrics_port))
             with log.open("wb") as output:
                 started_s = time.monotonic()
                 process = subprocess.Popen(
-                    [self._python, *_SERVE, "--port", str(port), "--data-dir", data_dir],
+                    [
+                        *(self._python, *_SERVE, str(config)),
+                        *("--port", str(port), "--data-dir", data_dir),
+                    ],
                     cwd=folder,
                     env=environment_of(self._source),
                     stdout=output,
@@ -110,7 +129,9 @@ class Leveret(Broker):
             try:
                 start_s = _wait_until_accepting(process, port, started_s)
                 target = Target("127.0.0.1", port, "guest", "guest", "/")
-                yield Running(target, listening_pids(port), start_s, self._python, self._source)
+                pids = listening_pids(port)
+                _wait_until_quiet(pids)
+                yield Running(target, pids, start_s, self._python, self._source, http_port)
                 if process.poll() is not None:
                     raise BrokerError(f"Leveret ended by itself: {_last_words(log)}")
             except (BrokerError, OSError) as error:
@@ -145,6 +166,19 @@ def _wait_until_accepting(process: subprocess.Popen[bytes], port: int, started_s
             return time.monotonic() - started_s
 
     raise BrokerError(f"Leveret did not accept within {START_LIMIT_S:.0f} s:")
+
+
+def _wait_until_quiet(pids: tuple[int, ...]) -> None:
+    """Let it do what it does after it has begun to accept, such as to load its HTTP API."""
+    deadline = time.monotonic() + QUIET_LIMIT_S
+    before_s = cpu_seconds(pids)
+    while time.monotonic() < deadline:
+        time.sleep(QUIET_FOR_S)
+        now_s = cpu_seconds(pids)
+        if now_s - before_s < QUIET_CPU_S:
+            return
+
+        before_s = now_s
 
 
 def _last_words(log: Path) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import time
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Final
 
 from scripts.benchmark.client import BrokerError, Client
@@ -31,7 +34,9 @@ BLAST_LEAD_S: Final = 0.3
 """How long the loud publisher is alone before the quiet client begins."""
 BLAST_QUEUE_MAX: Final = 10_000
 CONNECT_PART: Final = 0.3
-"""Of the time beside the loud publisher, what goes to opening connections."""
+HTTP_PART: Final = 0.3
+"""Of the length of a run, what is added to it for new connections and for HTTP requests."""
+HTTP_LIMIT_S: Final = 10.0
 _READ_BYTES: Final = 65_536
 
 
@@ -56,7 +61,13 @@ def run_fair(running: Running, options: Options) -> list[Measurement]:
     loud = f"{PREFIX}-fair-loud"
     seconds = options.seconds
     plan = PublisherPlan(
-        running.target, "", (loud,), 100, False, 0, BLAST_LEAD_S + seconds * (1 + CONNECT_PART)
+        running.target,
+        "",
+        (loud,),
+        100,
+        False,
+        0,
+        BLAST_LEAD_S + seconds * (1 + CONNECT_PART + HTTP_PART),
     )
     arguments = {"x-max-length": BLAST_QUEUE_MAX}
     with (
@@ -68,6 +79,7 @@ def run_fair(running: Running, options: Options) -> list[Measurement]:
         time.sleep(BLAST_LEAD_S)
         times = _round_trips(running, f"{PREFIX}-fair-quiet", seconds)
         connects = _connect_times(running, seconds * CONNECT_PART)
+        asked = _http_times(running, seconds * HTTP_PART)
         result = published(publisher, plan.seconds + DRAIN_LIMIT_S)
 
     if not times:
@@ -79,6 +91,8 @@ def run_fair(running: Running, options: Options) -> list[Measurement]:
         Measurement("fair-p99", percentile(times, 0.99) * 1e3, "ms"),
         Measurement("fair-worst", max(times) * 1e3, "ms"),
         Measurement("fair-connect-p50", percentile(connects, 0.5) * 1e3, "ms"),
+        *([Measurement("fair-http-p50", percentile(asked, 0.5) * 1e3, "ms")] if asked else []),
+        *([Measurement("fair-http-worst", max(asked) * 1e3, "ms")] if asked else []),
     ]
 
 
@@ -95,6 +109,36 @@ def _connect_times(running: Running, seconds: float) -> list[float]:
     while not times or time.perf_counter() < deadline:
         begin = time.perf_counter()
         with Client(running.target):
+            times.append(time.perf_counter() - begin)
+
+    return times
+
+
+def _http_times(running: Running, seconds: float) -> list[float]:
+    """How long the HTTP API takes to tell the overview; nothing where there is none."""
+    if not running.http_port:
+        return []
+
+    target = running.target
+    login = base64.b64encode(f"{target.user}:{target.password}".encode()).decode()
+    connection = HTTPConnection(target.host, running.http_port, timeout=HTTP_LIMIT_S)
+    times: list[float] = []
+    deadline = time.perf_counter() + seconds
+    with contextlib.closing(connection):
+        while not times or time.perf_counter() < deadline:
+            begin = time.perf_counter()
+            try:
+                connection.request(
+                    "GET", "/api/overview", headers={"Authorization": f"Basic {login}"}
+                )
+                answer = connection.getresponse()
+                answer.read()
+            except ConnectionRefusedError:
+                return []
+
+            if answer.status != 200:
+                raise BrokerError(f"the HTTP API answered {answer.status}")
+
             times.append(time.perf_counter() - begin)
 
     return times

@@ -76,6 +76,9 @@ class _Paper(Log):
     def retry(self) -> None:
         """Paper is never full."""
 
+    def regain(self) -> None:
+        """Paper keeps no space back."""
+
     def sync_soon(self) -> None:
         """Paper is never late."""
 
