@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["datagram_key", "metrics_key"]
 
 _D: Final = DEFAULT_CONFIG.metrics
-_DATAGRAM_BYTES_MAX: Final = 65_507
 _UNPACKED_BYTES_MAX: Final = 16 * 2**20
 
 
@@ -170,77 +169,84 @@ def metrics_key(bind_shape: Text) -> Key[MetricsConfig]:
     )
 
 
-def datagram_key(bind_shape: Text) -> Key[tuple[DatagramListenerConfig, ...]]:
-    """The listeners that publish what comes by UDP."""
-    default = DatagramListenerConfig()
-    bind = Key("bind", bind_shape, default.bind, "Where to listen.")
-    port = Key("port", Integer(0, 65535, "a port"), default.port, "0 takes any free port.")
-    vhost = Key("vhost", Name("a virtual host"), default.vhost, "Where to publish.")
-    exchange = Key("exchange", Name("an exchange"), default.exchange, "What to publish to.")
-    datagram_format = Key(
-        "format", Choice("raw", "syslog", "gelf"), default.format, "What the datagrams are."
-    )
-    routing_key = Key(
-        "routing_key",
-        Text("a routing key", bytes_max=255),
-        default.routing_key,
-        "May hold {source} and {port}; for syslog {facility}, {severity}, {hostname} and {program};"
-        " for GELF {host} and {severity}.",
-    )
-    size_max = Key(
-        "max_size",
-        Size(1, _UNPACKED_BYTES_MAX),
-        default.size_bytes_max,
-        "Larger ones are dropped; of GELF, what is unpacked and joined counts.",
-    )
-    rate_max = Key(
-        "max_rate", Integer(1, 1_000_000), default.rate_max, "A second; what is more is dropped."
-    )
-    persistent = Key(
-        "persistent", Boolean(), default.is_persistent, "Whether they outlive a restart."
-    )
+class _DatagramKeys:
+    """The keys of one listener, and what they make."""
 
-    def build(values: Values) -> DatagramListenerConfig:
-        template = values[routing_key]
-        kind = values[datagram_format]
+    def __init__(self, bind_shape: Text) -> None:
+        default = DatagramListenerConfig()
+        self.bind = Key("bind", bind_shape, default.bind, "Where to listen.")
+        self.port = Key("port", Integer(0, 65535, "a port"), default.port, "0 takes any free port.")
+        self.vhost = Key("vhost", Name("a virtual host"), default.vhost, "Where to publish.")
+        self.exchange = Key("exchange", Name("an exchange"), default.exchange, "To which exchange.")
+        self.format = Key(
+            "format", Choice("raw", "syslog", "gelf"), default.format, "What the datagrams are."
+        )
+        self.routing_key = Key(
+            "routing_key",
+            Text("a routing key", bytes_max=255),
+            default.routing_key,
+            "May hold {source} and {port}; for syslog {facility}, {severity}, {hostname} and"
+            " {program}; for GELF {host} and {severity}.",
+        )
+        self.size_max = Key(
+            "max_size",
+            Size(1, _UNPACKED_BYTES_MAX),
+            default.size_bytes_max,
+            "Larger ones are dropped; of GELF, what is unpacked and joined counts.",
+        )
+        self.rate_max = Key(
+            "max_rate",
+            Integer(1, 1_000_000),
+            default.rate_max,
+            "A second; what is more is dropped.",
+        )
+        self.persistent = Key(
+            "persistent", Boolean(), default.is_persistent, "Whether they outlive a restart."
+        )
+
+    def build(self, values: Values) -> DatagramListenerConfig:
+        """Make a listener; its template must fit its format."""
+        template = values[self.routing_key]
+        kind = values[self.format]
         problem = template_problem(template, kind) if kind in TEMPLATE_FIELDS else None
         if problem is not None:
             values.report.add_at((*values.at, "routing_key"), problem)
 
         return DatagramListenerConfig(
-            bind=values[bind],
-            port=values[port],
-            vhost=values[vhost],
-            exchange=values[exchange],
+            bind=values[self.bind],
+            port=values[self.port],
+            vhost=values[self.vhost],
+            exchange=values[self.exchange],
             format=kind,
             routing_key=template,
-            size_bytes_max=values[size_max],
-            rate_max=values[rate_max],
-            is_persistent=values[persistent],
+            size_bytes_max=values[self.size_max],
+            rate_max=values[self.rate_max],
+            is_persistent=values[self.persistent],
         )
 
+
+def datagram_key(bind_shape: Text) -> Key[tuple[DatagramListenerConfig, ...]]:
+    """The listeners that publish what comes by UDP."""
+    keys = _DatagramKeys(bind_shape)
+    listener = Record(
+        "a datagram listener",
+        (
+            keys.bind,
+            keys.port,
+            keys.vhost,
+            keys.exchange,
+            keys.format,
+            keys.routing_key,
+            keys.size_max,
+            keys.rate_max,
+            keys.persistent,
+        ),
+        keys.build,
+        {"host": "the address is called bind"},
+    )
     return Key(
         "datagram",
-        ListOf(
-            "listeners, each a mapping",
-            Record(
-                "a datagram listener",
-                (
-                    bind,
-                    port,
-                    vhost,
-                    exchange,
-                    datagram_format,
-                    routing_key,
-                    size_max,
-                    rate_max,
-                    persistent,
-                ),
-                build,
-                {"host": "the address is called bind"},
-            ),
-            null_is_empty=True,
-        ),
+        ListOf("listeners, each a mapping", listener, null_is_empty=True),
         (),
         "Publish each datagram that comes by UDP to an exchange. Nobody logs in there: listen only"
         " where the senders are trusted. format is raw, syslog or gelf; routing_key may hold"

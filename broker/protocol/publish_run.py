@@ -188,7 +188,7 @@ class PublishRun:
                 return NOT_PLAIN
 
         decoder.position = stop
-        self.count_sizes()
+        self._begin(body_size)
         if self._method_frame == b"":
             self._route = self.route_of(buffer[start + 7 : header - 1])
             self._method_frame = buffer[start:header]
@@ -198,15 +198,12 @@ class PublishRun:
         raw = buffer[header + 19 : header_end]
         if ((raw[0] << 8) | raw[1]) & UNIQUE_FLAGS:
             # It will not come again: nothing but the method is worth remembering.
-            self._prefix = b""
-            self._body_size = body_size
             self._publisher.publish(route, parse_properties(raw), buffer[header:stop], body_size)
             return stop
 
         properties = self.properties_of(raw)
         self._remember(buffer, start, header, body + 7 if body_size else body, stop)
         self._properties = properties
-        self._body_size = body_size
         self._publisher.publish(route, properties, buffer[header:stop], body_size)
         return stop
 
@@ -289,6 +286,12 @@ class PublishRun:
 
         return properties
 
+    def _begin(self, body_size: i64) -> None:
+        """A publish is another one than the last: nothing is like it yet."""
+        self.count_sizes()
+        self._prefix = b""
+        self._body_size = body_size
+
     def count_sizes(self) -> None:
         """Tell the sizes of the publishes that came since this was done last: all had the same.
 
@@ -304,9 +307,7 @@ class PublishRun:
         """Publish a message that came frame by frame; its method was decoded and is sound."""
         route = self.route_of(assembly.method_payload)
         properties = parse_properties(assembly.properties)
-        self.count_sizes()
-        self._prefix = b""
-        self._body_size = assembly.body_size
+        self._begin(assembly.body_size)
         self._publisher.publish(route, properties, assembly.content, assembly.body_size)
 
 

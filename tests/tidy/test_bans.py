@@ -32,6 +32,7 @@ TASK_STARTERS: Final = {"create_task", "ensure_future", "run_coroutine_threadsaf
 TASK_HOMES: Final = (
     "broker/net/",
     "broker/management/",
+    "broker/exporters/",
     "broker/app.py",
     "broker/embedded.py",
     "broker/keeper.py",

@@ -22,14 +22,14 @@ FROM = ("192.0.2.7", 514)
 class Scene:
     """A receiver, and a queue that everything reaches which it publishes."""
 
-    def __init__(self, **config: object) -> None:
+    def __init__(self, config: DatagramListenerConfig | None = None) -> None:
         self.world = CoreWorld()
         self.now_s = 100.0
         client = self.world.client()
         self.queue = client.declare("all")
         request = BindingRequest("amq.topic", "all", True, "#", {})
         bind(self.world.vhost, client.actor, request)
-        listener = DatagramListenerConfig()._replace(**config)  # type: ignore[arg-type]
+        listener = config or DatagramListenerConfig()
         self.receiver = DatagramReceiver(listener, self.world.node, lambda: self.now_s)
 
     def take(self, *datagrams: bytes) -> None:
@@ -53,7 +53,7 @@ class Scene:
 
 
 def test_a_raw_datagram_is_published_as_it_came() -> None:
-    scene = Scene(routing_key="udp.{source}.{port}")
+    scene = Scene(DatagramListenerConfig(routing_key="udp.{source}.{port}"))
     scene.take(b"\x00\xffany")
     assert scene.bodies() == [b"\x00\xffany"]
     assert scene.keys() == ["udp.192.0.2.7.514"]
@@ -66,7 +66,7 @@ def test_a_raw_datagram_is_published_as_it_came() -> None:
 
 @pytest.mark.parametrize("is_persistent", [True, False])
 def test_messages_are_as_persistent_as_the_listener_says(is_persistent: bool) -> None:
-    scene = Scene(is_persistent=is_persistent)
+    scene = Scene(DatagramListenerConfig(is_persistent=is_persistent))
     scene.take(b"x")
     [message] = scene.queue.hot_messages()
     assert message.is_persistent == message.properties().is_persistent == is_persistent
@@ -89,7 +89,11 @@ def test_messages_are_as_persistent_as_the_listener_says(is_persistent: bool) ->
     ],
 )
 def test_syslog_has_facility_and_severity(data: bytes, key: str) -> None:
-    scene = Scene(format="syslog", routing_key="{facility}.{severity}.{hostname}.{program}")
+    scene = Scene(
+        DatagramListenerConfig(
+            format="syslog", routing_key="{facility}.{severity}.{hostname}.{program}"
+        )
+    )
     scene.take(data)
     assert scene.keys() == [key]
     assert scene.bodies() == [data]
@@ -113,7 +117,7 @@ GELF = json.dumps({"version": "1.1", "host": "web1", "short_message": "x", "leve
     ],
 )
 def test_gelf_has_host_and_severity(data: bytes) -> None:
-    scene = Scene(format="gelf", routing_key="gelf.{host}.{severity}")
+    scene = Scene(DatagramListenerConfig(format="gelf", routing_key="gelf.{host}.{severity}"))
     scene.take(data)
     assert scene.keys() == ["gelf.web1.err"]
     assert scene.bodies() == [GELF]
@@ -131,7 +135,7 @@ def test_gelf_has_host_and_severity(data: bytes) -> None:
     ],
 )
 def test_what_is_no_gelf_is_dropped(data: bytes) -> None:
-    scene = Scene(format="gelf")
+    scene = Scene(DatagramListenerConfig(format="gelf"))
     scene.take(data)
     assert scene.dropped() == {"malformed": 1}
 
@@ -145,7 +149,7 @@ def parts(data: bytes, count: int, name: bytes = b"12345678") -> list[bytes]:
 
 
 def test_parts_are_joined_in_their_order_whatever_that_of_their_coming() -> None:
-    scene = Scene(format="gelf", routing_key="{host}")
+    scene = Scene(DatagramListenerConfig(format="gelf", routing_key="{host}"))
     first, second, third = parts(gzip.compress(GELF), 3)
     scene.take(third, first)
     assert scene.bodies() == []
@@ -203,14 +207,14 @@ def test_read_gelf_keeps_to_the_size_when_unpacking() -> None:
 
 
 def test_what_is_too_large_is_dropped() -> None:
-    scene = Scene(size_bytes_max=10)
+    scene = Scene(DatagramListenerConfig(size_bytes_max=10))
     scene.take(bytes(10), bytes(11))
     assert scene.dropped() == {"size": 1}
     assert scene.receiver.published == 1
 
 
 def test_more_than_the_rate_allows_is_dropped_until_time_passes() -> None:
-    scene = Scene(rate_max=10)
+    scene = Scene(DatagramListenerConfig(rate_max=10))
     scene.take(*[b"x"] * 15)
     assert scene.dropped() == {"rate": 5}
     scene.now_s += 0.5
@@ -235,13 +239,13 @@ def test_what_comes_under_an_alarm_is_dropped() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        pytest.param({"exchange": "none"}, "exchange", id="no exchange"),
-        pytest.param({"vhost": "none"}, "exchange", id="no virtual host"),
-        pytest.param({"exchange": "amq.direct"}, "unroutable", id="no queue"),
+        pytest.param(DatagramListenerConfig(exchange="none"), "exchange", id="no exchange"),
+        pytest.param(DatagramListenerConfig(vhost="none"), "exchange", id="no virtual host"),
+        pytest.param(DatagramListenerConfig(exchange="amq.direct"), "unroutable", id="no queue"),
     ],
 )
-def test_what_nobody_wants_is_counted(config: dict[str, object], reason: str) -> None:
-    scene = Scene(**config)
+def test_what_nobody_wants_is_counted(config: DatagramListenerConfig, reason: str) -> None:
+    scene = Scene(config)
     scene.take(b"x")
     assert scene.dropped() == {reason: 1}
 
@@ -276,6 +280,6 @@ def test_what_a_datagram_does_not_say_is_unknown() -> None:
 
 
 def test_a_key_is_cut_to_what_a_short_string_holds() -> None:
-    scene = Scene(format="gelf", routing_key="{host}{host}")
+    scene = Scene(DatagramListenerConfig(format="gelf", routing_key="{host}{host}"))
     scene.take(json.dumps({"host": "h" * 200}).encode())
     assert scene.keys() == ["h" * 255]
