@@ -43,7 +43,7 @@ from broker.watches import Watch, start_watches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.config.schema import Config
+    from broker.config.schema import AlarmsConfig, Config
     from broker.http_api import HTTPAPI
     from broker.protocol.link import Link, Peer
     from broker.reload import Reloader
@@ -156,6 +156,22 @@ class Kept:
         await self.keeper.close()
 
 
+def _alarms_text(alarms: AlarmsConfig) -> str:
+    memory = alarms.memory
+    shown = "none"
+    if memory.limit_fraction is not None:
+        shown = f"{memory.limit_fraction:g} of what there is"
+    elif memory.limit_bytes is not None:
+        shown = f"{memory.limit_bytes} bytes"
+
+    disk = alarms.disk.free_bytes_min
+    fraction = alarms.descriptors.limit_fraction
+    return (
+        f"memory {shown}, disk {'none' if disk is None else f'{disk} bytes'}, file descriptors"
+        f" {'none' if fraction is None else f'{fraction:g} of what there may be'}"
+    )
+
+
 def _try_out(config: Config) -> None:
     """Make everything that a configuration declares in a broker that nobody sees.
 
@@ -200,6 +216,8 @@ class Application:
         kept: Kept | None,
         watches: list[Watch],
     ) -> None:
+        # What the alarms go by; None until they are watched for.
+        self.alarms: AlarmsConfig | None = None
         self.node = node
         self.pump = pump
         self.sampler = Sampler(node)
@@ -244,8 +262,9 @@ class Application:
             raise
 
         data_dir = None if keeper is None else keeper.directory.path
-        watches = start_watches(config, node, pump, data_dir, log)
+        watches = start_watches(config.alarms, node, pump, data_dir, log)
         app = cls(node, pump, reception, listeners, kept, watches)
+        app.alarms = config.alarms
         if isinstance(log, EventLog):
             log.on_line = node.tell_of_line
 
@@ -289,6 +308,22 @@ class Application:
             module = import_module("broker.telemetry")
             self.telemetry = await module.start_telemetry(self, config, log)
 
+    def set_alarms(self, alarms: AlarmsConfig) -> None:
+        """Give the alarms other limits, until somebody does so again or the broker ends."""
+        if alarms == self.alarms:
+            return
+
+        self.alarms = alarms
+        for watch in self.watches:
+            watch.stop()
+
+        self.pump.advance()
+        self.watches[:] = start_watches(
+            alarms, self.node, self.pump, self.data_directory, self.node.log
+        )
+        self.pump.settle()
+        self.node.log("info", "alarms.limits", {"alarms": _alarms_text(alarms)})
+
     def make_reloadable(self, config: Config, log: Log, load: Callable[[], Config] | None) -> None:
         """Let the configuration be read again.
 
@@ -302,9 +337,8 @@ class Application:
         around = module.Surroundings(
             self.node,
             self.pump,
-            self.watches,
-            self.data_directory,
             log,
+            self.set_alarms,
             self.save,
             _settings_of,
             _try_out,

@@ -23,17 +23,15 @@ from broker.logs import Log as EventLog
 from broker.node_state import state_of, without_spent_defaults
 from broker.reload_plan import ADD, CHANGE, ORPHAN, RESTART, Plan, make_plan
 from broker.topology import apply_topology, check_topology
-from broker.watches import start_watches
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from broker.config.schema import Config, VHostConfig
+    from broker.config.schema import AlarmsConfig, Config, VHostConfig
     from broker.core.node import Node
     from broker.core.settings import NodeSettings
     from broker.core.vhost import VirtualHost
     from broker.net.pump import Pump
-    from broker.watches import Watch
 
     Log = Callable[[str, str, dict[str, object]], None]
 
@@ -65,9 +63,8 @@ class Surroundings(NamedTuple):
     Attributes:
         node: the core.
         pump: drives it.
-        watches: replaced when limits of alarms change.
-        data_directory: None where nothing is kept.
         log: told what happens; an EventLog takes on the configuration of the log.
+        set_alarms: gives the alarms other limits.
         save: waits until users, rights and the list of virtual hosts are on the disk.
         settings_of: what a configuration means to the core.
         try_out: makes everything a configuration declares in a broker that nobody sees.
@@ -76,9 +73,8 @@ class Surroundings(NamedTuple):
 
     node: Node
     pump: Pump
-    watches: list[Watch]
-    data_directory: str | None
     log: Log
+    set_alarms: Callable[[AlarmsConfig], None]
     save: Callable[[], Awaitable[None]]
     settings_of: Callable[[Config], NodeSettings]
     try_out: Callable[[Config], None]
@@ -165,7 +161,6 @@ class Reloader:
             except BrokerError as problem:
                 return outcome._replace(is_applied=False, problems=(str(problem),), pruned=())
 
-        old = self.config
         faults: list[Exception] = []
 
         def act() -> None:
@@ -181,8 +176,8 @@ class Reloader:
             # All of this was tried out: whatever it is now, it is a bug.
             raise faults[0]
 
-        if new.alarms != old.alarms:
-            self._watch(new)
+        if new.alarms != self.config.alarms:
+            around.set_alarms(new.alarms)
 
         self.config = new
         await self._settle()
@@ -209,15 +204,6 @@ class Reloader:
         apply_topology(wanted, node)
         node.rights_changed()
         node.state_changed()
-
-    def _watch(self, new: Config) -> None:
-        around = self._around
-        for watch in around.watches:
-            watch.stop()
-
-        around.watches[:] = start_watches(
-            new, around.node, around.pump, around.data_directory, around.log
-        )
 
     async def _settle(self) -> None:
         """Return when what was changed is as safe as it is to be."""

@@ -11,7 +11,7 @@ from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.config.schema import Config
+    from broker.config.schema import AlarmsConfig
     from broker.core.node import Node
     from broker.net.pump import Pump
 
@@ -23,7 +23,7 @@ Watch = MemoryWatch | DiskWatch | DescriptorWatch
 
 
 def start_watches(
-    config: Config, node: Node, pump: Pump, data_dir: str | None, log: Log
+    alarms: AlarmsConfig, node: Node, pump: Pump, data_dir: str | None, log: Log
 ) -> list[Watch]:
     """Watch what the configuration sets a limit for, the data directory only where there is one.
 
@@ -32,17 +32,17 @@ def start_watches(
 
     """
     watches: list[Watch | None] = [
-        _watch_memory(config, node, pump, log),
-        _watch_descriptors(config, node, pump, log),
+        _watch_memory(alarms, node, pump, log),
+        _watch_descriptors(alarms, node, pump, log),
     ]
     if data_dir is not None:
-        watches.append(_watch_disk(config, node, pump, data_dir, log))
+        watches.append(_watch_disk(alarms, node, pump, data_dir, log))
 
     return [watch for watch in watches if watch is not None]
 
 
-def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWatch | None:
-    memory = config.alarms.memory
+def _watch_memory(alarms: AlarmsConfig, node: Node, pump: Pump, log: Log) -> MemoryWatch | None:
+    memory = alarms.memory
     limit = memory.limit_bytes
     if memory.limit_fraction is not None:
         available = available_bytes()
@@ -68,8 +68,10 @@ def _watch_memory(config: Config, node: Node, pump: Pump, log: Log) -> MemoryWat
     return watch
 
 
-def _watch_disk(config: Config, node: Node, pump: Pump, path: str, log: Log) -> DiskWatch | None:
-    limit = config.alarms.disk.free_bytes_min
+def _watch_disk(
+    alarms: AlarmsConfig, node: Node, pump: Pump, path: str, log: Log
+) -> DiskWatch | None:
+    limit = alarms.disk.free_bytes_min
     if limit is None:
         node.set_alarm("disk", False)
         return None
@@ -91,8 +93,10 @@ def _watch_disk(config: Config, node: Node, pump: Pump, path: str, log: Log) -> 
     return watch
 
 
-def _watch_descriptors(config: Config, node: Node, pump: Pump, log: Log) -> DescriptorWatch | None:
-    fraction = config.alarms.descriptors.limit_fraction
+def _watch_descriptors(
+    alarms: AlarmsConfig, node: Node, pump: Pump, log: Log
+) -> DescriptorWatch | None:
+    fraction = alarms.descriptors.limit_fraction
     maximum = descriptors_max()
     if fraction is None or maximum is None or open_descriptors() is None:
         node.set_alarm("descriptors", False, is_quiet=True)
