@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Final
 
-from tests.simulation import test_crash
+from tests.helpers.small import SMALL, homes_of_bounds
 from tests.simulation.crash import CrashSimulation
 from tests.simulation.simulation import Simulation
 
@@ -67,8 +67,8 @@ def _tell(text: str) -> None:
 
 
 def _prepare() -> None:
-    for module, name in test_crash.homes():
-        setattr(module, name, test_crash.SMALL[name])
+    for module, name in homes_of_bounds():
+        setattr(module, name, SMALL[name])
 
 
 def _run(chunk: tuple[str, int, int]) -> tuple[int, list[str]]:

@@ -6,49 +6,27 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.helpers.small import SMALL, homes_of_bounds
 from tests.simulation.crash import CrashSimulation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import ModuleType
 
-SEEDS_USUAL: Final = 600
-SEEDS_EACH: Final = 100
+pytestmark = pytest.mark.timeout(120)
+
+SEEDS_USUAL: Final = 1_500
+SEEDS_EACH: Final = 50
 """In one test: pytest's own work for each would take longer than they do."""
-
-SMALL: Final = {
-    "CHECKPOINT_BYTES": 12_000,
-    "CHUNK_COUNT": 4,
-    "COLD_READ_BYTES_MAX": 1_000,
-    "HOT_MESSAGES_MAX": 3,
-    "MOVED_BYTES_MAX": 2_000,
-    "REFILL_COUNT": 2,
-    "ROWS_MAX": 3,
-    "SMALL_READ_BYTES": 100,
-    "SOON_MS": 100,
-}
-"""So that everything there is for large numbers happens with small ones; compiled, a module keeps
-the values that it was built with."""
 
 
 @pytest.fixture(autouse=True)
 def _small_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in homes():
+    for module, name in homes_of_bounds():
         monkeypatch.setattr(module, name, SMALL[name])
-
-
-def homes() -> list[tuple[ModuleType, str]]:
-    """The modules that have one of these numbers, and which."""
-    names = [name for name in sys.modules if name.startswith("broker.")]
-    modules = [sys.modules[name] for name in names if name != "broker.limits"]
-    found = [(module, name) for module in modules for name in SMALL if hasattr(module, name)]
-    assert {name for _, name in found} == set(SMALL)
-    return found
 
 
 def starts() -> list[int]:
