@@ -158,6 +158,11 @@ class Broker:
         path = "" if vhost == "/" else quote(vhost, safe="")
         return f"amqp://{credentials}{format_address(self.host, self.port)}/{path}"
 
+    def sample(self) -> None:
+        """Take the statistics of now, which happens every few seconds otherwise."""
+        app = self._running
+        app.sampler.sample(app.node.clock.monotonic())
+
     @property
     def management_url(self) -> str:
         """``http://host:port``, where the HTTP API is; empty where it was not enabled."""

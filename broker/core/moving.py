@@ -102,12 +102,12 @@ class Mover:
         "_left",
         "_source",
         "_target",
-        "_vhost",
         "_wanted",
         "is_done",
         "moved",
         "passed",
         "refused",
+        "vhost",
     )
 
     def __init__(
@@ -120,7 +120,7 @@ class Mover:
         wanted: Wanted | None,
         count_max: int,
     ) -> None:
-        self._vhost = vhost
+        self.vhost = vhost
         self._source = source
         self._target = target
         self._wanted = wanted
@@ -202,11 +202,11 @@ class Mover:
         return is_taken
 
     def _queues_named(self, name: str) -> list[Queue]:
-        queue = self._vhost.queues.get(name)
+        queue = self.vhost.queues.get(name)
         return [] if queue is None else [queue]
 
     def _routed(self, copy: Message, name: str, key: str | None) -> list[Queue]:
-        exchange = self._vhost.exchanges.get(name)
+        exchange = self.vhost.exchanges.get(name)
         if exchange is None:
             return []
 
@@ -216,7 +216,7 @@ class Mover:
         else:
             copy.address = Address(name, key)
 
-        queues, _ = self._vhost.route_message(exchange, keys_of(copy), copy.properties())
+        queues, _ = self.vhost.route_message(exchange, keys_of(copy), copy.properties())
         exchange.publish_in += 1
         exchange.publish_out += len(queues)
         return queues
@@ -238,7 +238,7 @@ class Mover:
     def finish(self) -> None:
         """Give back what was held; afterwards the mover is of no use."""
         self.is_done = True
-        self._vhost.deliveries.pop(self._deliveries, None)
+        self.vhost.deliveries.pop(self._deliveries, None)
         held = self._held
         self._held = []
         if held:

@@ -13,11 +13,13 @@ from aiohttp import web
 
 from broker.management import (
     bindings,
+    browse,
     connections,
     definitions,
     exchanges,
     health,
     messages,
+    moves,
     nodes,
     overview,
     parameters,
@@ -28,8 +30,9 @@ from broker.management import (
     vhosts,
 )
 from broker.management.auth import ANYONE, authenticate, check_access
-from broker.management.call import Call, answer, is_loopback
+from broker.management.call import Call, Desk, answer, is_loopback
 from broker.management.errors import HTTPProblem, NotThere, problem_of
+from broker.management.moves import Moves
 from broker.management.routes import Router, split_path
 
 if TYPE_CHECKING:
@@ -54,6 +57,8 @@ ROUTER: Final = Router(
         *exchanges.ROUTES,
         *queues.ROUTES,
         *messages.ROUTES,
+        *browse.ROUTES,
+        *moves.ROUTES,
         *bindings.ROUTES,
         *policies.ROUTES,
         *parameters.ROUTES,
@@ -75,9 +80,16 @@ def build_application(site: Site) -> web.Application:
     """Make the API of a broker."""
     application = web.Application(client_max_size=BODY_BYTES_MAX)
 
-    async def handle(request: web.Request) -> web.StreamResponse:
-        return await _Front(site).handle(request)
+    under_way = Moves(site)
+    front = _Front(Desk(site, under_way))
 
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await front.handle(request)
+
+    async def stop(_application: web.Application) -> None:
+        await under_way.stop()
+
+    application.on_shutdown.append(stop)
     application.router.add_route("*", "/{path:.*}", handle)
     return application
 
@@ -85,10 +97,11 @@ def build_application(site: Site) -> web.Application:
 class _Front:
     """Takes a request in, and gives its answer out."""
 
-    __slots__ = ("_site",)
+    __slots__ = ("_desk", "_site")
 
-    def __init__(self, site: Site) -> None:
-        self._site = site
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._site = desk.site
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         match: Match | None = None
@@ -128,7 +141,7 @@ class _Front:
             is_made = route.method == "PUT" and route.path == VHOST_PATH
             check_access(self._site.node, caller, route.access, vhost, may_be_new=is_made)
 
-        return await route.handler(Call(self._site, request, match.parameters, caller))
+        return await route.handler(Call(self._desk, request, match.parameters, caller))
 
     def _log_in(self, request: web.Request) -> Caller:
         header = request.headers.get("authorization")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import web
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.core.vhost import VirtualHost
     from broker.management.auth import Caller
+    from broker.management.moves import Moves
     from broker.management.site import Site
 
-__all__ = ["Call", "answer", "created", "done", "is_loopback"]
+__all__ = ["Call", "Desk", "answer", "created", "done", "is_loopback"]
 
 JSON_TYPE: Final = "application/json"
 
@@ -56,23 +57,31 @@ def is_loopback(remote: str | None) -> bool:
     return address.is_loopback
 
 
+class Desk(NamedTuple):
+    """What all requests share: the broker, and what was begun and goes on."""
+
+    site: Site
+    moves: Moves
+
+
 class Call:
     """A request, and who makes it.
 
     Args:
-        site: the broker.
+        desk: the broker, and what is under way.
         request: as it came.
         parameters: the names in the path.
         caller: None where nobody had to log in.
 
     """
 
-    __slots__ = ("_caller", "parameters", "query", "request", "site")
+    __slots__ = ("_caller", "moves", "parameters", "query", "request", "site")
 
     def __init__(
-        self, site: Site, request: web.Request, parameters: dict[str, str], caller: Caller | None
+        self, desk: Desk, request: web.Request, parameters: dict[str, str], caller: Caller | None
     ) -> None:
-        self.site = site
+        self.site = desk.site
+        self.moves = desk.moves
         self.request = request
         self.parameters = parameters
         self.query: Mapping[str, str] = request.rel_url.query

@@ -105,6 +105,7 @@ def contexts(call: Call) -> list[JSON]:
     return [
         {
             "ssl_opts": [],
+            "cowboy_opts": "[]",
             "node": name,
             "description": "Leveret Management",
             "path": "/",

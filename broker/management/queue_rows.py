@@ -58,6 +58,8 @@ def identity_of(site: Site, queue: Queue) -> JSON:
 def queue_totals_row(site: Site, queue: Queue, *, with_totals: bool) -> JSON:
     """A row without statistics, but for the depths where they are wanted."""
     row = identity_of(site, queue)
+    _add_policies(row, queue)
+    _add_replicas(row, queue)
     if with_totals:
         row.update(_depths_of(queue))
 
@@ -151,16 +153,22 @@ def _add_owner(row: JSON, queue: Queue) -> None:
 
 
 def _add_replicas(row: JSON, queue: Queue) -> None:
+    node = row["node"]
     if isinstance(queue, QuorumQueue | StreamQueue):
-        node = row["node"]
         row["leader"] = node
         row["members"] = [node]
         row["online"] = [node]
-        row["open_files"] = {str(node): 0}
 
     if isinstance(queue, QuorumQueue):
-        limit = queue.settings.delivery_limit
-        row["delivery_limit"] = "unlimited" if limit is None or limit < 0 else limit
+        limit = queue.delivery_limit
+        row["delivery_limit"] = "unlimited" if limit < 0 else limit
+        row["delayed_retry"] = queue.settings.delayed_retry_type or "disabled"
+        row["open_files"] = {str(node): 0}
+        row["messages_delayed"] = queue.delayed_count
+        row["messages_dlx"] = queue.dead_letter_count
+        row["message_bytes_dlx"] = queue.dead_letter_bytes
+    elif isinstance(queue, StreamQueue):
+        row["readers"] = {str(node): len(queue.consumers)}
 
 
 def _idle_since(site: Site, queue: Queue) -> str:

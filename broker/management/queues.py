@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from broker.core.queue.queue import Queue
+    from broker.core.vhost import VirtualHost
     from broker.management.call import Call
+    from broker.management.json_text import JSON
 
 __all__ = ["ROUTES", "queue_in_path"]
 
@@ -47,7 +49,21 @@ def _rank_of(queue: Queue) -> tuple[str, str]:
 
 
 async def list_queues(call: Call) -> web.Response:
-    queues = [queue for vhost in call.visible_vhosts() for queue in vhost.queues.values()]
+    return await _answer(call, call.visible_vhosts())
+
+
+async def list_of_user(call: Call) -> web.Response:
+    """The queues in the virtual hosts that a user has rights in, as far as the caller sees them."""
+    user = call.node.users.users.get(call["user"])
+    if user is None:
+        raise NotThere
+
+    vhosts = call.visible_vhosts()
+    return await _answer(call, [one for one in vhosts if user.permission(one.name) is not None])
+
+
+async def _answer(call: Call, vhosts: list[VirtualHost]) -> web.Response:
+    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
     queues.sort(key=_rank_of)
     if call.flag("disable_stats"):
         row_of = partial(queue_totals_row, call.site, with_totals=call.flag("enable_queue_totals"))
@@ -112,11 +128,18 @@ async def act(call: Call) -> web.Response:
 
 
 async def status_of_quorum_queue(call: Call) -> web.Response:
+    """What there is to say of the one replica of a quorum queue."""
     queue = queue_in_path(call)
     if not isinstance(queue, QuorumQueue):
         raise NotThere
 
-    return answer([])
+    name = call.node.settings.node_name
+    replica: JSON = {"Node Name": name, "Raft State": "leader", "Membership": "voter"}
+    for key in ("Last Log Index", "Last Written", "Last Applied", "Commit Index"):
+        replica[key] = 0
+
+    replica.update({"Snapshot Index": 0, "Term": 1, "Machine Version": 0})
+    return answer([replica])
 
 
 ROUTES: Final = (
@@ -128,4 +151,6 @@ ROUTES: Final = (
     Route("DELETE", "/queues/:vhost/:queue", VHOST, delete),
     Route("DELETE", "/queues/:vhost/:queue/contents", VHOST, purge),
     Route("POST", "/queues/:vhost/:queue/actions", VHOST, act),
+    Route("GET", "/queues/quorum/:vhost/:queue/status", VHOST, status_of_quorum_queue),
+    Route("GET", "/users/:user/queues", ANYBODY, list_of_user),
 )

@@ -276,6 +276,26 @@ class QuorumQueue(Queue):
     # -- limits
 
     @property
+    def delivery_limit(self) -> int:
+        """How often a message may be given back (rule QQ-02); negative for as often as it likes."""
+        return int(self._delivery_limit)
+
+    @property
+    def delayed_count(self) -> int:
+        """Messages that were given back and wait to be ready."""
+        return int(self._delays.count)
+
+    @property
+    def dead_letter_count(self) -> int:
+        """Dead letters that nobody has taken yet."""
+        return int(self._certain.count)
+
+    @property
+    def dead_letter_bytes(self) -> int:
+        """The bodies of those."""
+        return int(self._certain.size_bytes)
+
+    @property
     def aside_count(self) -> i64:
         """Messages that are neither ready nor unacked: they wait to be ready, or to be taken."""
         return self._delays.count + self._certain.count

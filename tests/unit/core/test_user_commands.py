@@ -196,7 +196,7 @@ def test_a_limit_that_is_none_changes_nothing(
 
 
 def test_clearing_a_limit_that_does_not_exist_is_refused(node: Node) -> None:
-    with pytest.raises(ValueError, match="Unrecognised terms .*max-queues.* in user-limits"):
+    with pytest.raises(ValueError, match=r"Unrecognised terms .*max-queues.* in user-limits"):
         limit_commands.clear_user_limits(node, "bob", ["max-queues"], by="guest")
 
 
