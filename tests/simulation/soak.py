@@ -51,7 +51,8 @@ def main() -> int:
 
 def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="scripts/soak", description=(__doc__ or "").partition(": ")[2].partition("\n")[0]
+        prog="scripts/soak simulation",
+        description=(__doc__ or "").partition(": ")[2].partition("\n")[0],
     )
     parser.add_argument("name", choices=TESTS)
     parser.add_argument("--seeds", type=int, default=10_000, help="how many (%(default)s)")
