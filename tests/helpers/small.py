@@ -1,12 +1,14 @@
 """Bounds made so small that everything there is for large numbers happens with small ones.
 
-Compiled, a module keeps the values that it was built with: the same is tested, and happens seldom.
+Compiled, a module has them built in: the same is tested, but some of it happens seldom.
 """
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Final
+
+from broker.build import build_kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +30,10 @@ SMALL: Final = {
 
 
 def homes_of_bounds() -> Iterator[tuple[ModuleType, str]]:
-    """The modules that have one of these, and which."""
+    """The modules that have one of these, and which; none where it would make no difference."""
+    if build_kind() != "plain":
+        return
+
     modules = [module for name, module in sys.modules.items() if name.startswith("broker.")]
     found = [
         (module, bound)
