@@ -36,6 +36,9 @@ META_KIND: Final = 0
 """The record at the end of a checkpoint that is the log's own: number of the batch that comes
 next, then number and total of each segment."""
 
+PROGRESS_BYTES: Final = 128 * 1024 * 1024
+"""Read between two lines of the log that tell how far it is: some seconds on a slow machine."""
+
 ADVICE: Final = "`leveret store check` tells more, `leveret store repair` keeps what can be read"
 
 
@@ -84,6 +87,8 @@ class Replay:
         self.checkpoint_number = 0
         self.batch_number = 0
         self.last_number = 0
+        self._read_bytes = 0
+        self._told = 0
 
     def run(self, sink: RecordSink) -> None:
         """Hand all records over, oldest first, those of the checkpoint with position 0.
@@ -111,13 +116,26 @@ class Replay:
             raise StoreError(f"{path} is missing: {ADVICE}")
 
         nobody = _NoSink()
-        for number in numbers:
+        for place, number in enumerate(numbers, start=1):
             is_due = number >= first
             self._read_segment(number, sink if is_due else nobody, is_due=is_due)
+            self._tell_progress(place, len(numbers))
 
         # The checkpoint tells of more than is there: some went later on, when they were empty.
         for number in [one for one in self.segments if one not in numbers]:
             del self.segments[number]
+
+    def _tell_progress(self, place: int, count: int) -> None:
+        passed = self._read_bytes // PROGRESS_BYTES
+        if passed > self._told:
+            self._told = passed
+            fields: dict[str, object] = {
+                "directory": self._files.directory,
+                "segments": place,
+                "of": count,
+                "bytes": self._read_bytes,
+            }
+            self._tell("info", "store.reading", fields)
 
     def _clear_unfinished(self) -> None:
         """Remove what a crash has left of a checkpoint that was being written."""
@@ -147,6 +165,7 @@ class Replay:
     def _read_segment(self, number: int, sink: RecordSink, *, is_due: bool) -> None:
         name = segment_name(number)
         buffer = self._files.read_whole(name)
+        self._read_bytes += len(buffer)
         is_last = number == self.last_number
         salt = segment_salt(buffer[:SEGMENT_HEADER_BYTES], SEGMENT_MAGIC, number)
         if salt is None:
