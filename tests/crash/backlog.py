@@ -99,7 +99,7 @@ def start(config: Path, data: Path, what: str) -> BrokerProcess:
     broker.wait_started()
     taken = time.monotonic() - began
     build = broker.events("server.started")[0]["build"]
-    progress = len(broker.events("store.recovering"))
+    progress = len(broker.events("store.recovering") + broker.events("store.reading"))
     memory = resident_mib(broker.process.pid)
     say(f"{what}: ready after {taken:.2f} s, {memory:.0f} MiB, {progress} progress lines ({build})")
     return broker
