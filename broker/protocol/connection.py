@@ -526,6 +526,11 @@ class Connection(ConnectionHandle):
         if self.state >= CLOSED:
             return
 
+        if self.vhost is None and self in self.node.connections:
+            # Nobody has come in: a look at the port, mostly, by who sees to the broker's health.
+            state = STATE_NAMES[self.state]
+            self.log("debug", "connection.closed", {"reason": reason, "state": state})
+
         self._release(reason)
         if self.state in (OPENING, RUNNING, CLOSING):
             self.set_state(CLOSED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.errors import NotImplementedByBroker
 from broker.wire import codec
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from broker.wire.methods import AccessRequest, ChannelClose, ChannelFlow
 
 __all__ = ["access_request", "close", "flow"]
+
+REPLY_SUCCESS: Final = 200
 
 
 def flow(channel: Channel, method: ChannelFlow) -> None:
@@ -24,6 +26,12 @@ def flow(channel: Channel, method: ChannelFlow) -> None:
 
 def close(channel: Channel, method: ChannelClose) -> None:
     """channel.close: everything it held is let go before close-ok is sent."""
+    fields: dict[str, object] = {"channel": channel.channel_id, "reason": "the client closed it"}
+    if method.reply_code != REPLY_SUCCESS:
+        # What a client has against it, in its own words.
+        fields.update(code=method.reply_code, text=method.reply_text)
+
+    channel.connection.log("debug", "channel.closed", fields)
     channel.terminate()
     channel.send(codec.CHANNEL_CLOSE_OK)
     channel.connection.forget_channel(channel)
