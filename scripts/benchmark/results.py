@@ -167,6 +167,7 @@ class Results:
                 for name, by_broker in self.curves.items()
             },
         }
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
 
 

@@ -13,7 +13,7 @@ from scripts.benchmark.publisher import PublisherPlan, PublisherResult, run_publ
 from scripts.benchmark.workers import Crew, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from scripts.benchmark.brokers import Running
 
@@ -178,7 +178,7 @@ def fill_queue(
     count: int,
     *,
     is_persistent: bool = False,
-    taken: int = 0,
+    meanwhile: Callable[[], int] | None = None,
 ) -> Traffic:
     """Add so many messages to a queue; returns when all of them are there.
 
@@ -188,7 +188,8 @@ def fill_queue(
         queue: its name.
         count: so many.
         is_persistent: then they are confirmed.
-        taken: how many of them consumers will have taken, who wait for them already.
+        meanwhile: called once while they are published, where somebody consumes already: it reads
+            what is delivered, and returns how many messages that were.
 
     """
     before, _ = client.declare_queue(queue, passive=True)
@@ -200,6 +201,7 @@ def fill_queue(
         publisher = crew.start(run_publisher, plan, SETUP_LIMIT_S)
         cpu_s = cpu_seconds(running.pids)
         publisher.tell("go")
+        taken = 0 if meanwhile is None else meanwhile()
         result = published(publisher, FILL_LIMIT_S)
         # The publisher's last byte is not the queue's last message: ask until all are there.
         wait_for_count(client, queue, before + count - taken)

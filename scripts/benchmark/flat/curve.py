@@ -101,8 +101,8 @@ class Reader:
         """How many whole ones came."""
         return self._counter.deliveries
 
-    def wait_for(self, deliveries: int, data: bytes = b"") -> None:
-        """Send ``data``; return when it is sent and so many deliveries came in all."""
+    def wait_for(self, deliveries: int, data: bytes = b"") -> int:
+        """Send ``data`` and wait for so many deliveries in all; return how many came."""
         sock = self._client.sock
         left = memoryview(data)
         poll = select.poll()
@@ -124,6 +124,8 @@ class Reader:
                         poll.modify(sock, select.POLLIN)
         finally:
             sock.setblocking(True)
+
+        return self._counter.deliveries
 
     def _read(self) -> None:
         count = self._client.sock.recv_into(self._view)

@@ -27,7 +27,7 @@ __all__ = ["run_unacked"]
 
 SIZES: Final = (1, 1_000, 100_000)
 PREFETCH_MAX: Final = 50_000
-ROUNDS_MAX: Final = 4_000
+ROUNDS_MAX: Final = 1_500
 """One unacked message at a time takes a round trip each: fewer of them are enough."""
 _ACK: Final = 80
 _NACK: Final = 120
@@ -108,9 +108,14 @@ class _Sample:
         with blunt_client(self._running.target) as client:
             client.set_prefetch(size // len(self._tags))
             client.consume_all([self._queue] * len(self._tags), self._tags, 0)
-            self._fill(size * (rounds + 1), size)
             reader = Reader(client, self._tags[0])
-            reader.wait_for(size)
+            fill_queue(
+                self._running,
+                self._control,
+                self._queue,
+                size * (rounds + 1),
+                meanwhile=partial(reader.wait_for, size),
+            )
             watch = Stopwatch(self._running)
             for place, data in enumerate(settlements, 2):
                 reader.wait_for(size * place, data)
@@ -123,7 +128,7 @@ class _Sample:
     def run_closing(self) -> Traffic:
         """Close the channel over what is unacked, open it and consume again."""
         self._control.purge_queue(self._queue)
-        self._fill(self._size, 0)
+        fill_queue(self._running, self._control, self._queue, self._size)
         with blunt_client(self._running.target) as client:
             watch = Stopwatch(self._running)
             for _ in range(self._rounds):
@@ -132,6 +137,3 @@ class _Sample:
                 client.reopen_channel()
 
             return watch.stop(self._size * self._rounds)
-
-    def _fill(self, count: int, taken: int) -> None:
-        fill_queue(self._running, self._control, self._queue, count, taken=taken)
