@@ -28,6 +28,7 @@ def write_configuration(path: Path, *, segment_size: str = "64KiB", free_limit: 
         "version: 1\n"
         "listeners: {amqp: [{bind: 127.0.0.1, port: 0}]}\n"
         "management: {enabled: false}\n"
+        "metrics: {prometheus: {enabled: false}}\n"
         f"storage: {{segment_size: {segment_size}}}\n"
         f"alarms: {{disk: {{free_limit: {free_limit}}}}}\n"
     )
