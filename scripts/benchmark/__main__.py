@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from scripts.benchmark.brokers import ROOT, Broker, External, prepare_leveret
 from scripts.benchmark.client import BrokerError
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main"]
+
+STANDARD_MINUTES: Final = 12.0
+MINUTES: Final = 15.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +77,8 @@ def _measure(
     )
     results = Results([broker.name for broker in brokers])
     results.describe(options, given.rounds, given.python)
-    runner = Runner(scenarios, brokers, options, results, given.minutes * 60)
+    minutes = given.minutes or (MINUTES if given.only else STANDARD_MINUTES)
+    runner = Runner(scenarios, brokers, options, results, minutes * 60)
     try:
         for number in range(given.rounds):
             runner.run_round(number)
@@ -120,7 +124,11 @@ def _build_parser() -> argparse.ArgumentParser:
     add("--only", metavar="NAME,...", help="these scenarios or groups; 'all' for every one")
     add("--rounds", type=_positive, default=2, help="times each scenario runs (default: 2)")
     add("--seconds", type=float, default=2.0, help="length of a timed run (default: 2)")
-    add("--minutes", type=float, default=15.0, help="begin nothing after so many (default: 15)")
+    add(
+        "--minutes",
+        type=float,
+        help=f"begin nothing after so many (default: {STANDARD_MINUTES:g}; with --only: {MINUTES:g})",
+    )
     add("--scale", type=float, default=1.0, help="multiplies sizes in 'flat' and 'micro'")
     add("--connections", type=_positive, default=10_000, help="of 'connections' (default: 10000)")
     add("--queues", type=_positive, default=100_000, help="of 'queues' (default: 100000)")
