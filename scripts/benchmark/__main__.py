@@ -127,7 +127,7 @@ def _build_parser() -> argparse.ArgumentParser:
     add(
         "--minutes",
         type=float,
-        help=f"begin nothing after so many (default: {STANDARD_MINUTES:g}; with --only: {MINUTES:g})",
+        help=f"begin nothing after so many ({STANDARD_MINUTES:g}; with --only {MINUTES:g})",
     )
     add("--scale", type=float, default=1.0, help="multiplies sizes in 'flat' and 'micro'")
     add("--connections", type=_positive, default=10_000, help="of 'connections' (default: 10000)")
