@@ -51,6 +51,9 @@ def publish_own(
     tally = vhost.tally
     tally.publishes.published += 1
     tally.sizes.add(len(body), 1)
+    if is_persistent:
+        tally.persistent += 1
+
     if not reached:
         tally.publishes.dropped += 1
 

@@ -339,9 +339,12 @@ class Publisher:
 
         return is_accepted
 
-    def count_sizes(self, size: i64, count: i64) -> None:
-        """Have been told the size of some of the messages published."""
-        self._vhost.tally.sizes.add(size, count)
+    def count_sizes(self, size: i64, count: i64, is_persistent: bool) -> None:
+        """Have been told what some of the messages published were like."""
+        tally = self._vhost.tally
+        tally.sizes.add(size, count)
+        if is_persistent:
+            tally.persistent += count
 
     def tell(self, tally: PublishTally) -> None:
         """Add what was counted here."""

@@ -127,6 +127,7 @@ class VHostTally:
         sizes: of bodies published, on channels of now too as far as they have told.
         dead_letters: messages that died, by the type of queue, the reason and the strategy; those
             that were handed on for certain count once more, for the reason ``confirmed``.
+        persistent: messages published that were persistent, among those of ``sizes``.
         publish_in: of exchanges that are deleted.
         publish_out: likewise.
         disk_reads: messages read back by a log that is closed.
@@ -141,6 +142,7 @@ class VHostTally:
         "dead_letters",
         "disk_reads",
         "disk_writes",
+        "persistent",
         "publish_in",
         "publish_out",
         "publishes",
@@ -156,6 +158,7 @@ class VHostTally:
         self.queues: dict[str, QueueTally] = {}
         self.sizes = SizeTally()
         self.dead_letters: dict[tuple[str, str, str], int] = {}
+        self.persistent: i64 = 0
         self.publish_in: i64 = 0
         self.publish_out: i64 = 0
         self.disk_reads: i64 = 0
@@ -195,6 +198,7 @@ class VHostTally:
         for key, count in other.dead_letters.items():
             self.dead_letters[key] = self.dead_letters.get(key, 0) + count
 
+        self.persistent += other.persistent
         self.publish_in += other.publish_in
         self.publish_out += other.publish_out
         self.disk_reads += other.disk_reads

@@ -136,6 +136,14 @@ def _global_families(snapshot: Snapshot) -> Iterator[Family]:
     ):
         yield Family(f"global_{name}", GAUGE, text, [PROTOCOL], [int(count)])
 
+    persistent = int(tally.persistent)
+    yield Family(
+        "leveret_messages_received",
+        COUNTER,
+        "Messages received from publishers, by whether they were persistent",
+        [(("persistent", "true"),), (("persistent", "false"),)],
+        [persistent, sum(tally.sizes.counts) - persistent],
+    )
     yield from _delivery_families(snapshot)
     yield from _death_families(snapshot)
     yield Family(

@@ -65,6 +65,7 @@ class PublishRun:
         "_content_start",
         "_counted",
         "_header_start",
+        "_is_persistent",
         "_known_properties",
         "_known_routes",
         "_method_frame",
@@ -90,8 +91,9 @@ class PublishRun:
         self._size: i64 = 0
         self._content_start: i64 = 0
         self._body_size: i64 = 0
-        # Publishes whose sizes were told; what came since had the size of the last one.
+        # Publishes whose sizes were told; what came since was like the last one.
         self._counted: i64 = 0
+        self._is_persistent = False
         self._route: Route | None = None
         self._properties: Properties | None = None
 
@@ -198,12 +200,13 @@ class PublishRun:
         raw = buffer[header + 19 : header_end]
         if ((raw[0] << 8) | raw[1]) & UNIQUE_FLAGS:
             # It will not come again: nothing but the method is worth remembering.
-            self._publisher.publish(route, parse_properties(raw), buffer[header:stop], body_size)
-            return stop
+            properties = parse_properties(raw)
+        else:
+            properties = self.properties_of(raw)
+            self._remember(buffer, start, header, body + 7 if body_size else body, stop)
+            self._properties = properties
 
-        properties = self.properties_of(raw)
-        self._remember(buffer, start, header, body + 7 if body_size else body, stop)
-        self._properties = properties
+        self._is_persistent = properties.is_persistent
         self._publisher.publish(route, properties, buffer[header:stop], body_size)
         return stop
 
@@ -293,7 +296,7 @@ class PublishRun:
         self._body_size = body_size
 
     def count_sizes(self) -> None:
-        """Tell the sizes of the publishes that came since this was done last: all had the same.
+        """Tell of the publishes that came since this was done last: all were alike.
 
         So sizes cost nothing while a publish is like the one before it.
 
@@ -301,13 +304,14 @@ class PublishRun:
         count: i64 = self._publisher.publish_count - self._counted
         if count:
             self._counted += count
-            self._publisher.count_sizes(self._body_size, count)
+            self._publisher.count_sizes(self._body_size, count, self._is_persistent)
 
     def publish_assembled(self, assembly: ContentAssembly) -> None:
         """Publish a message that came frame by frame; its method was decoded and is sound."""
         route = self.route_of(assembly.method_payload)
         properties = parse_properties(assembly.properties)
         self._begin(assembly.body_size)
+        self._is_persistent = properties.is_persistent
         self._publisher.publish(route, properties, assembly.content, assembly.body_size)
 
 

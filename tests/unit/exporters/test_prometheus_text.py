@@ -103,6 +103,8 @@ def test_counts_are_told_with_the_labels_that_panels_join_on(world: World) -> No
     assert found["rabbitmq_global_messages_confirmed_total" + protocol] == 2
     assert found["rabbitmq_global_messages_routed_total" + protocol] == 1
     assert found["rabbitmq_global_messages_unroutable_dropped_total" + protocol] == 1
+    assert found['leveret_messages_received_total{persistent="true"}'] == 0
+    assert found['leveret_messages_received_total{persistent="false"}'] == 2
     kind = '{protocol="amqp091",queue_type="rabbit_classic_queue"}'
     assert found["rabbitmq_global_messages_delivered_get_auto_ack_total" + kind] == 1
     assert found["rabbitmq_global_messages_delivered_total" + kind] == 1

@@ -224,6 +224,20 @@ def test_bodies_are_counted_by_size(sizes: list[int], counts: list[int]) -> None
     assert tally.total_bytes == sum(sizes)
 
 
+def test_persistent_messages_are_counted_apart() -> None:
+    scene = Scene()
+    client = declared(scene)
+    persistent = b"\x10\x00\x02"
+    unique = b"\x10\x80\x02\x01m"
+    for properties, count in ((persistent, 3), (b"\0\0", 2), (unique, 1)):
+        client.feed(publish(1, "q", b"x", properties) * count)
+
+    client.feed(publish(1, "q", bytes(200_000), persistent))
+    scene.sample()
+    tally = scene.world.vhost.tally
+    assert (tally.persistent, sum(tally.sizes.counts)) == (5, 7)
+
+
 def test_bodies_in_several_frames_count_as_one() -> None:
     scene = Scene()
     client = declared(scene)
