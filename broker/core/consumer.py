@@ -168,12 +168,13 @@ class Deliveries:
 
     def settle(self, messages: list[Message]) -> None:
         """Acknowledge deliveries taken from ``unacked``; the credit serves the next ones."""
-        self.ack_count += len(messages)
         if len(messages) == 1:
+            self.ack_count += 1
             queue = self._settle_one(messages[0])
             if queue.ready_count:
                 queue.pump()
         else:
+            self.ack_count += len(messages)
             queues: list[Queue] = []
             last: Queue | None = None
             for message in messages:
