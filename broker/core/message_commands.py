@@ -130,7 +130,7 @@ def publish_message(vhost: VirtualHost, actor: Actor, request: PublishRequest) -
     content = build_content(request.properties, request.body)
     publisher.publish(route, properties, content, len(request.body))
     is_accepted = publisher.commit(transaction.take_publications())
-    publisher.count_sizes(len(request.body), 1)
+    publisher.count_sizes(len(request.body), 1, properties.is_persistent)
     publisher.tell(vhost.tally.publishes)
     return PublishOutcome(publisher.return_count == 0, is_accepted)
 

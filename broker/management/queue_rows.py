@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.queue.quorum import QuorumQueue
 from broker.core.queue.stream import StreamQueue
 from broker.management.consumer_rows import consumer_row
-from broker.management.stats import add_stats, queue_depths, queue_stats
+from broker.management.stats import add_queue_stats
 from broker.protocol.connection import Connection
 from broker.wire.tables import table_to_plain
 
@@ -83,7 +83,7 @@ def _aside_count(queue: Queue) -> int:
 def queue_row(site: Site, queue: Queue) -> JSON:
     """A row with statistics."""
     row = identity_of(site, queue)
-    row.update(queue_depths(site.sampler, queue))
+    add_queue_stats(row, site.sampler, queue)
     consumers = queue.consumers
     capacity = 1.0 if consumers and not queue.ready_count else 0.0
     row["consumers"] = len(consumers)
@@ -102,7 +102,6 @@ def queue_row(site: Site, queue: Queue) -> JSON:
     row["garbage_collection"] = NO_GARBAGE
     _add_owner(row, queue)
     _add_replicas(row, queue)
-    add_stats(row, queue_stats(site.sampler, queue))
     if not consumers:
         row["idle_since"] = _idle_since(site, queue)
 

@@ -60,16 +60,16 @@ def add_samples(call: Call, facts: JSON, vhost: VirtualHost | None = None) -> No
     age_s, every_s = wanted
     histories = sampler.samples(vhost, age_s, every_s)
     _complete(facts, histories)
-    for inner in facts.values():
+    for inner in list(facts.values()):
         if isinstance(inner, dict):
             _complete(inner, histories)
 
 
 def _complete(stats: JSON, histories: dict[str, list[Sample]]) -> None:
-    for name, details in stats.items():
+    for name, details in list(stats.items()):
         samples = histories.get(name.removesuffix(_DETAILS))
         if name.endswith(_DETAILS) and isinstance(details, dict) and samples is not None:
-            details.update(_history(samples))
+            stats[name] = {**details, **_history(samples)}
 
 
 def _history(samples: list[Sample]) -> JSON:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.metrics.totals import (
     CHANNEL_KEYS,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from broker.protocol.connection import Connection
 
 __all__ = [
+    "add_queue_stats",
     "add_stats",
     "channel_stats",
     "churn_rates",
@@ -34,27 +35,48 @@ __all__ = [
     "depths",
     "exchange_stats",
     "node_stats",
-    "queue_depths",
-    "queue_stats",
     "vhost_octets",
     "vhost_stats",
 ]
 
 
-def _shown(sampler: Sampler, subject: object, keys: Sequence[str]) -> JSON:
-    counters = sampler.counters(subject)
+NO_RATE: Final[JSON] = {"rate": 0.0}
+"""Shared by all that stands still: must not be changed."""
+
+
+def _all_of(sampler: Sampler, subject: object) -> JSON:
+    """All counters of something, each with its rate."""
+    rates = sampler.rates(subject)
     stats: JSON = {}
-    for key in keys:
-        stats[key] = counters[key]
-        stats[f"{key}_details"] = {"rate": sampler.rate(subject, key)}
+    if rates is None:
+        for key, count in sampler.counters(subject).items():
+            stats[key] = count
+            stats[f"{key}_details"] = NO_RATE
+    else:
+        for (key, count), rate in zip(sampler.counters(subject).items(), rates, strict=True):
+            stats[key] = count
+            stats[f"{key}_details"] = {"rate": rate}
 
     return stats
 
 
+def _shown(sampler: Sampler, subject: object, keys: Sequence[str]) -> JSON:
+    return _chosen(_all_of(sampler, subject), keys)
+
+
+def _chosen(stats: JSON, keys: Sequence[str]) -> JSON:
+    chosen: JSON = {}
+    for key in keys:
+        chosen[key] = stats[key]
+        chosen[f"{key}_details"] = stats[f"{key}_details"]
+
+    return chosen
+
+
 def _message_stats(sampler: Sampler, subject: object, keys: Sequence[str]) -> JSON:
     """All counters once one of them has moved; before, nothing."""
-    counters = sampler.counters(subject)
-    return _shown(sampler, subject, keys) if any(counters[key] for key in keys) else {}
+    stats = _shown(sampler, subject, keys)
+    return stats if any(stats[key] for key in keys) else {}
 
 
 def add_stats(row: JSON, stats: JSON) -> None:
@@ -63,12 +85,16 @@ def add_stats(row: JSON, stats: JSON) -> None:
         row["message_stats"] = stats
 
 
-def queue_stats(sampler: Sampler, queue: Queue) -> JSON:
-    return _message_stats(sampler, queue, QUEUE_KEYS)
+def add_queue_stats(row: JSON, sampler: Sampler, queue: Queue) -> None:
+    """Add the depths of a queue, and what has happened in it."""
+    stats = _all_of(sampler, queue)
+    for key in DEPTH_KEYS:
+        row[key] = stats.pop(key)
+        details = f"{key}_details"
+        row[details] = stats.pop(details)
 
-
-def queue_depths(sampler: Sampler, queue: Queue) -> JSON:
-    return _shown(sampler, queue, DEPTH_KEYS)
+    if any(stats[key] for key in QUEUE_KEYS):
+        row["message_stats"] = stats
 
 
 def exchange_stats(sampler: Sampler, exchange: Exchange) -> JSON:

@@ -156,6 +156,21 @@ class Sampler:
         place = _keys_of(of).index(counter)
         return round((latest[place] - before[place]) / self._span_s, 3)
 
+    def rates(self, subject: object) -> list[float] | None:
+        """How fast all counters of something moved, in the order of `counters`.
+
+        None where none of them moved, which is so of most queues most of the time.
+
+        """
+        of = self._node if subject is None else subject
+        latest = self._latest.get(of)
+        before = self._before.get(of)
+        if latest is None or before is None or latest == before or self._span_s <= 0:
+            return None
+
+        span_s = self._span_s
+        return [round((now - then) / span_s, 3) for now, then in zip(latest, before, strict=True)]
+
     def counters(self, subject: object) -> dict[str, int]:
         """All counts and depths of something by RabbitMQ's names.
 

@@ -143,7 +143,6 @@ async def test_a_connection_is_seen_at_once_and_closed_with_the_reason() -> None
         raw_client(client.broker.host, client.broker.port) as peer,
     ):
         await peer.open()
-        await peer.ask(1, commands.Channel.Open())
         [row] = (await client.get("/connections")).rows
         name = quote(str(row["name"]), safe="")
         assert (row["user"], row["channels"], row["state"]) == ("guest", 1, "running")
