@@ -327,8 +327,9 @@ class DelayedExchange(Exchange):
                 due_ms = int(message.deadline_ms) + wall_offset_ms
                 in_memory.add(Due(due_ms, int(message.position), int(message.record)))
 
-        in_memory.append_state(records, int(self.log_id))
+        # In this order whole chunks are taken over at the start.
         self._later.append_state(records, int(self.log_id))
+        in_memory.append_state(records, int(self.log_id))
 
     def places_in(self, numbers: set[int]) -> list[int]:
         return self._later.places_in(numbers)

@@ -216,16 +216,36 @@ class DueMessages:
     def take_index(self, buffer: bytes, start: i64, end: i64) -> int:
         """Add what a checkpoint tells from there on; returns the greatest number of arrival."""
         size: i64 = (end - start) // 3
-        greatest = 0
-        place: i64 = start
-        while place < start + size:
-            number = int(u64_at(buffer, place))
-            greatest = max(greatest, number)
-            due_ms = int(u64_at(buffer, place + size))
-            self.add(Due(due_ms, number, int(u64_at(buffer, place + 2 * size))))
-            place += NUMBER_BYTES
+        numbers = buffer[start : start + size]
+        dues = buffer[start + size : start + 2 * size]
+        chunk = _Chunk(dues, numbers, buffer[start + 2 * size : end])
+        if not chunk.count:
+            return 0
 
-        return greatest
+        if self._is_behind_all(chunk.at(0)):
+            self._append(chunk)
+        else:
+            for one in _all_of(chunk):
+                self.add(one)
+
+        arrivals = array("Q")
+        arrivals.frombytes(numbers)
+        return max(arrivals)
+
+    def _is_behind_all(self, one: Due) -> bool:
+        """Whether a message comes after all that are here."""
+        if not self._chunks:
+            return True
+
+        chunk = self._chunks[len(self._chunks) - 1]
+        last = chunk.at(chunk.count - 1)
+        return (last.due_ms, last.number) < (one.due_ms, one.number)
+
+    def _append(self, chunk: _Chunk) -> None:
+        first = chunk.at(0)
+        self._chunks.append(chunk)
+        self._firsts.append((first.due_ms, first.number))
+        self.count += chunk.count
 
     def settle_all(self, gone: set[int]) -> None:
         """Forget those at these positions."""
@@ -240,10 +260,7 @@ class DueMessages:
                 kept = _chunk_of([one for one in _all_of(chunk) if one.position not in gone])
 
             if kept.count:
-                first = kept.at(0)
-                self._chunks.append(kept)
-                self._firsts.append((first.due_ms, first.number))
-                self.count += kept.count
+                self._append(kept)
 
 
 def _all_of(chunk: _Chunk) -> list[Due]:
