@@ -44,9 +44,10 @@ class AnywhereReady(Ready):
         # Messages that are here, and how many of those taken out by `pop_expired` still are.
         self._count: i64 = 0
         self._hollow_count: i64 = 0
-        # Deadlines with positions; one whose message is elsewhere by now is not in `_timed`.
-        self._due: list[tuple[int, int]] = []
-        self._timed: dict[int, Message] = {}
+        # Deadlines with places: position and level, since after a restart each level counts for
+        # itself. A deadline whose message is elsewhere by now is not in `_timed`.
+        self._due: list[tuple[int, tuple[int, int]]] = []
+        self._timed: dict[tuple[int, int], Message] = {}
         for message in inner.messages():
             self._watch(message)
 
@@ -74,9 +75,12 @@ class AnywhereReady(Ready):
         self._count += 1
         deadline_ms = message.deadline_ms
         if deadline_ms != NO_DEADLINE:
-            position = int(message.position)
-            self._timed[position] = message
-            heapq.heappush(self._due, (int(deadline_ms), position))
+            place = self._place_of(message)
+            self._timed[place] = message
+            heapq.heappush(self._due, (int(deadline_ms), place))
+
+    def _place_of(self, message: Message) -> tuple[int, int]:
+        return (int(message.position), self.inner.level_of(message.priority))
 
     def head(self) -> Message | None:
         """The next message to be served, left where it is."""
@@ -98,7 +102,7 @@ class AnywhereReady(Ready):
         assert message is not None
         self._count -= 1
         if message.deadline_ms != NO_DEADLINE:
-            del self._timed[int(message.position)]
+            del self._timed[self._place_of(message)]
             self._forget_outdated()
 
         return message
@@ -109,13 +113,13 @@ class AnywhereReady(Ready):
         if due == NO_DEADLINE or due > now_ms:
             return None
 
-        position = heapq.heappop(self._due)[1]
-        message = self._timed[position]
+        place = heapq.heappop(self._due)[1]
+        message = self._timed[place]
         if message is self.head():
             # Nearly always, where all messages live equally long.
             return self.pop()
 
-        del self._timed[position]
+        del self._timed[place]
         self._count -= 1
         return self._hollow_out(message)
 
@@ -123,6 +127,7 @@ class AnywhereReady(Ready):
         """The message itself, while its place is kept by what is left of it."""
         taken = message.twin()
         message.content = b""
+        message.body_size = 0
         message.history = None
         message.deadline_ms = GONE
         self._hollow_count += 1

@@ -151,3 +151,22 @@ def test_delayed_messages_keep_their_order(disk: FakeDisk) -> None:
     again.wait(3)
 
     assert bodies(again) == list(range(10))
+
+
+def test_messages_of_all_levels_expire_anywhere_after_a_restart(disk: FakeDisk) -> None:
+    """Each level counts its messages from one, then."""
+    world = StoredWorld(disk, DIRECTORY)
+    session = world.open(1)
+    arguments = {"x-max-priority": 2, "x-ttl-anywhere": True}
+    session.feed(method(1, "queue.declare", queue="q", durable=True, arguments=arguments))
+    for body in range(6):
+        expiration = b"%d" % (3_000 if body % 2 else 9_000)
+        properties = b"\x19\x00\x02" + bytes((body % 3, len(expiration))) + expiration
+        session.feed(publish(1, "q", b"%d" % body, properties))
+
+    world.checkpoint()
+    again = reopened(world, disk)
+    again.wait(4)
+
+    assert sorted(bodies(again)) == [0, 2, 4]
+    assert again.vhost.queues["q"].ready_bytes == 3
