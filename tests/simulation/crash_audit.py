@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from broker.core.message import NO_DEADLINE, content_body
+from broker.core.message import GONE, NO_DEADLINE, content_body
 from broker.core.queue.cold import POSITION_MASK
 from broker.store.api import OFFSET_BITS
 from broker.wire.tables import table_to_plain
@@ -58,7 +58,8 @@ def _of_level(queue: Queue, ready: Ready) -> list[Message]:
     cold = ready.cold
     hot = ready.hot()
     if cold is None:
-        return ready.front() + hot
+        # One that has expired anywhere leaves its place for a while.
+        return [one for one in ready.front() + hot if one.deadline_ms != GONE]
 
     newest = len(cold.tail)
     found: list[Message] = []

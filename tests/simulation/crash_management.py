@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["declare_everything", "disturb_disk", "manage"]
 
-BINDABLE: Final = ("plain", "work", "ranked", "quorum", "brief", "short", "fleeting")
+BINDABLE: Final = ("plain", "work", "ranked", "quorum", "brief", "anywhere", "short", "fleeting")
 BINDINGS: Final = [
     *[("fan", name, "") for name in BINDABLE],
     ("dir", "work", "a"),

@@ -48,6 +48,7 @@ class Kind(NamedTuple):
         delivery_limit: returns of a message that are survived.
         durable: it outlives the broker.
         for_consumers: whether anybody may subscribe to it; otherwise they get.
+        anywhere: its messages expire in any place.
         is_ordered: whether it is known in which order messages come to it.
 
     """
@@ -60,6 +61,7 @@ class Kind(NamedTuple):
     delivery_limit: int | None = None
     durable: bool = True
     for_consumers: bool = True
+    anywhere: bool = False
     is_ordered: bool = True
 
     def arguments(self) -> dict[str, object]:
@@ -73,6 +75,7 @@ class Kind(NamedTuple):
             "x-max-length": self.length_max,
             "x-overflow": "reject-publish" if self.refuses else None,
             "x-delivery-limit": self.delivery_limit,
+            "x-ttl-anywhere": self.anywhere or None,
         }
         return {key: value for key, value in pairs.items() if value is not None}
 
@@ -83,11 +86,13 @@ KINDS: Final = {
     "wait": Kind(ttl_ms=70, grave="work", for_consumers=False),
     "ranked": Kind(type=RANKED),
     "brief": Kind(ttl_ms=170, grave="grave-of-brief"),
+    "anywhere": Kind(type=RANKED, ttl_ms=570, grave="grave-of-anywhere", anywhere=True),
     "short": Kind(length_max=6, grave="grave-of-short", for_consumers=False),
     "narrow": Kind(length_max=5, refuses=True, for_consumers=False),
     "quorum": Kind(type=QUORUM, delivery_limit=2, grave="grave-of-quorum"),
     "fleeting": Kind(durable=False),
     "grave-of-brief": Kind(for_consumers=False),
+    "grave-of-anywhere": Kind(for_consumers=False, is_ordered=False),
     "grave-of-short": Kind(type=QUORUM, for_consumers=False),
     # Of messages of several levels that are over time at once, nobody says which goes first.
     "grave-of-quorum": Kind(for_consumers=False, is_ordered=False),
@@ -445,6 +450,14 @@ class ModelQueue:
     def expire(self) -> None:
         """Bury what is over time, where it can be seen."""
         now = self.model.now
+        if self.kind.anywhere:
+            over = [one for one in self.ready() if 0 < one.deadline <= now]
+            for copy in sorted(over, key=_lifetime_of):
+                self._remove(copy)
+                self.bury(copy, "expired")
+
+            return
+
         if self.kind.type == QUORUM:
             for copies in (self.back, *self.levels.values()):
                 while copies and 0 < copies[0].deadline <= now:
@@ -532,6 +545,10 @@ class ModelQueue:
             self._position += 1
             copy.position = self._position
             self.back.append(copy)
+
+
+def _lifetime_of(copy: Copy) -> tuple[int, int]:
+    return (copy.deadline, copy.position)
 
 
 def _position_of(copy: Copy) -> int:
