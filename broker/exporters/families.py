@@ -250,6 +250,11 @@ def _node_limits(snapshot: Snapshot) -> Iterator[Family]:
         ("process_max_fds", "Open file descriptors limit", machine.descriptors_max),
         ("resident_memory_limit_bytes", "Memory alarm limit", machine.memory_limit_bytes),
         ("disk_space_available_limit_bytes", "Disk alarm limit", machine.disk_limit_bytes),
+        (
+            "leveret_consumer_timeout_seconds",
+            "How long a delivery may stay unacknowledged",
+            snapshot.consumer_timeout_s,
+        ),
         ("erlang_uptime_seconds", "Time since the broker started", snapshot.uptime_s),
     ):
         yield from _single(name, GAUGE, text, value)

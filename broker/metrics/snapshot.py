@@ -107,6 +107,7 @@ class Snapshot(NamedTuple):
     alarms: tuple[str, ...]
     machine: MachineReading
     disk: DiskReading
+    consumer_timeout_s: float | None = None
     datagrams: tuple[DatagramReading, ...] = ()
 
 
@@ -214,6 +215,7 @@ def read_node(node: Node, machine: MachineReading, disk: DiskReading) -> Snapsho
         alarms=(*node.alarms, *node.quiet_alarms),
         machine=machine,
         disk=disk,
+        consumer_timeout_s=(node.settings.consumer_timeout_ms / 1000.0) or None,
     )
 
 

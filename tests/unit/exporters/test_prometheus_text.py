@@ -194,6 +194,7 @@ def test_alarms_are_told(world: World) -> None:
     assert found["rabbitmq_alarms_memory_used_watermark"] == 1
     assert found["rabbitmq_alarms_free_disk_space_watermark"] == 0
     assert found["rabbitmq_alarms_file_descriptor_limit"] == 1
+    assert found["leveret_consumer_timeout_seconds"] == 1800
 
 
 def test_syncs_and_datagrams_have_names_of_our_own(world: World) -> None:
