@@ -171,7 +171,8 @@ def test_each_family_can_be_asked_for_alone(world: World, family: str) -> None:
     found = series(render_detailed(taken(world), read_rows(world.node), frozenset({family})))
     told = [key for key in found if not key.startswith(("rabbitmq_identity", "rabbitmq_build"))]
     assert told
-    assert all(key.startswith(("rabbitmq_detailed_", "rabbitmq_cluster_")) for key in told)
+    prefixes = ("rabbitmq_detailed_", "rabbitmq_cluster_", "leveret_")
+    assert all(key.startswith(prefixes) for key in told)
 
 
 def test_a_part_is_not_told_twice_when_the_whole_is_asked_for(world: World) -> None:
