@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.config.schema import AlarmsConfig, Config
-    from broker.http_api import HTTPAPI
+    from broker.http_door import HTTPDoor
     from broker.protocol.link import Link, Peer
     from broker.reload import Reloader
     from broker.store.counted import DiskCounts
@@ -222,7 +222,7 @@ class Application:
         self.pump = pump
         self.sampler = Sampler(node)
         self._sampling = Ticker(pump, SAMPLE_INTERVAL_S, self._sample)
-        self.http_api: HTTPAPI | None = None
+        self.http_api: HTTPDoor | None = None
         self.telemetry: Telemetry | None = None
         self.reloader: Reloader | None = None
         self._reception = reception
@@ -284,7 +284,7 @@ class Application:
         """What was done to the disk; None where nothing is kept."""
         return None if self._kept is None else self._kept.logs.counts
 
-    async def start_http_api(self, config: Config, log: Log) -> None:
+    def start_http_api(self, config: Config, log: Log) -> None:
         """Serve the HTTP API, if there is to be one.
 
         Raises:
@@ -292,9 +292,9 @@ class Application:
 
         """
         if config.management.is_enabled:
-            # It takes a third of a second; connections are served meanwhile.
-            module = await asyncio.to_thread(import_module, "broker.http_api")
-            self.http_api = await module.start_http_api(self, config, log)
+            from broker.http_door import open_http_door
+
+            self.http_api = open_http_door(self, config, log)
 
     async def start_telemetry(self, config: Config, log: Log) -> None:
         """Start exporters and datagram listeners, where there are to be any.
@@ -468,7 +468,7 @@ async def _serve(config: Config, log: Log, load: Callable[[], Config] | None) ->
 
     _log_start(config, app, log)
     try:
-        await app.start_http_api(config, log)
+        app.start_http_api(config, log)
         await app.start_telemetry(config, log)
     except BaseException:
         await app.stop()

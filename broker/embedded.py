@@ -111,7 +111,7 @@ class Broker:
 
         self._app = await Application.start(self._config, self._log)
         try:
-            await self._app.start_http_api(self._config, self._log)
+            self._app.start_http_api(self._config, self._log)
             await self._app.start_telemetry(self._config, self._log)
         except BaseException:
             await self.stop()

@@ -1,7 +1,6 @@
 """Starts the HTTP API of a running broker. Layer: composition root.
 
-Importing this brings in aiohttp, which takes longer than everything else together: only who serves
-the API does it, when AMQP is accepted already.
+Importing this brings in aiohttp, which takes longer than everything else together: see http_door.
 """
 
 from __future__ import annotations
@@ -9,12 +8,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, Protocol
 
-from broker.errors import StartError
 from broker.management.app import build_application
 from broker.management.server import ManagementServer
 from broker.management.site import ListenerFact, MachineFacts, Site, Surroundings
 from broker.net.disk import DiskWatch, free_bytes
-from broker.net.listeners import Address, open_sockets
 from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
 
 if TYPE_CHECKING:
@@ -24,14 +21,14 @@ if TYPE_CHECKING:
     from broker.config.schema import Config
     from broker.core.node import Node
     from broker.metrics.sampler import Sampler
+    from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.watches import Watch
 
     Log = Callable[[str, str, dict[str, object]], None]
 
-__all__ = ["HTTPAPI", "start_http_api"]
+__all__ = ["HTTPAPI", "Host", "start_http_api"]
 
-BACKLOG: Final = 128
 DEFAULTS: Final = "defaults"
 """Where a configuration comes from that is in no file."""
 
@@ -54,46 +51,30 @@ class Host(Protocol):
 
 
 class HTTPAPI:
-    """The API of one broker, and where it is."""
+    """The API of one broker."""
 
-    def __init__(self, server: ManagementServer, addresses: list[Address]) -> None:
+    def __init__(self, server: ManagementServer) -> None:
         self._server = server
-        self.addresses = addresses
 
     async def stop(self) -> None:
         """Answer no more."""
         await self._server.stop()
 
 
-async def start_http_api(app: Host, config: Config, log: Log) -> HTTPAPI | None:
-    """Serve the API of a broker; None, and a line in the log, where its port is taken.
-
-    Raises:
-        StartError: the configuration names an address that cannot be had.
-
-    """
-    sockets: list[socket.socket] = []
-    try:
-        for listener in config.management.listeners:
-            sockets += open_sockets(listener.bind, listener.port, BACKLOG)
-    except StartError as problem:
-        for listening in sockets:
-            listening.close()
-
-        if config.origin.names(("management", "listeners")):
-            raise
-
-        log("warning", "management.unavailable", {"reason": str(problem)})
-        return None
-
-    addresses = [Address(*listening.getsockname()[:2]) for listening in sockets]
+async def start_http_api(
+    app: Host,
+    sockets: list[socket.socket],
+    addresses: list[Address],
+    config: Config,
+    log: Log,
+) -> HTTPAPI:
+    """Serve the API of a broker on sockets that listen."""
     is_file = config.origin.path != DEFAULTS
     site = _site_of(app, addresses, (config.origin.path,) if is_file else ())
     access_log = log if config.log.has_access else None
     server = ManagementServer(build_application(site), sockets, access_log)
     await server.start()
-    log("info", "management.started", {"listening": " ".join(map(str, addresses))})
-    return HTTPAPI(server, addresses)
+    return HTTPAPI(server)
 
 
 def _site_of(app: Host, addresses: list[Address], config_files: tuple[str, ...]) -> Site:

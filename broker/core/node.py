@@ -314,6 +314,8 @@ class Node:
             vhost.tally.disk_writes += journal.written_count
 
         self.tally.absorb(vhost.tally)
+        # It may have been the one that had no space.
+        self.space_changed()
         tell(self, "vhost.deleted", by, name=name)
         if name == EVENTS_VHOST:
             self._end_events()
