@@ -5,18 +5,30 @@ Invariant: values that are damaged already are left out, so one slip makes one p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.auth.passwords import parse_password_hash
 from broker.config import shapes
 from broker.config.schema import PermissionConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from broker.config.problems import Keys
-    from broker.config.schema import AMQPListenerConfig, Config, UserConfig, VHostConfig
+    from broker.config.schema import (
+        AMQPListenerConfig,
+        Config,
+        DatagramListenerConfig,
+        HTTPListenerConfig,
+        MetricsListenerConfig,
+        UserConfig,
+        VHostConfig,
+    )
     from broker.config.tree import Report
+
+    _Listener = (
+        AMQPListenerConfig | HTTPListenerConfig | MetricsListenerConfig | DatagramListenerConfig
+    )
 
 __all__ = ["check", "grant_defaults"]
 
@@ -62,7 +74,7 @@ def grant_defaults(config: Config, report: Report) -> Config:
 
 def check(config: Config, report: Report) -> None:
     """Report dangling references, clashes and contradictions; warn of likely ones."""
-    _check_listeners(config.listeners.amqp, report)
+    _check_listeners(config, report)
     _check_users(config, report)
     _check_storage(config, report)
     for vhost in config.vhosts:
@@ -76,21 +88,58 @@ def check(config: Config, report: Report) -> None:
 # Listeners
 
 
-def _check_listeners(listeners: tuple[AMQPListenerConfig, ...], report: Report) -> None:
-    for index, listener in enumerate(listeners):
-        keys: Keys = ("listeners", "amqp", str(index))
-        port_keys = (*keys, "port") if (*keys, "port") in report.places else keys
-        if not listener.port or not listener.bind or not report.is_sound((*keys, "port")):
+class _Claim(NamedTuple):
+    """An address that something listens on."""
+
+    keys: Keys
+    bind: str
+    port: int
+
+
+def _check_listeners(config: Config, report: Report) -> None:
+    _check_claims(_tcp_claims(config, report), report)
+    _check_claims(_claims(("listeners", "datagram"), config.listeners.datagram), report)
+
+
+def _tcp_claims(config: Config, report: Report) -> list[_Claim]:
+    """Who wants which port. Where HTTP is served by default, a port that is taken does no harm."""
+    claims = _claims(("listeners", "amqp"), config.listeners.amqp)
+    management: Keys = ("management", "listeners")
+    if config.management.is_enabled and management in report.places:
+        claims += _claims(management, config.management.listeners)
+
+    metrics: Keys = ("metrics", "prometheus", "listeners")
+    if config.metrics.prometheus.is_enabled and metrics in report.places:
+        claims += _claims(metrics, config.metrics.prometheus.listeners)
+
+    return claims
+
+
+def _claims(section: Keys, listeners: Sequence[_Listener]) -> list[_Claim]:
+    return [
+        _Claim((*section, str(index)), one.bind, one.port) for index, one in enumerate(listeners)
+    ]
+
+
+def _check_claims(claims: list[_Claim], report: Report) -> None:
+    for place, claim in enumerate(claims):
+        port_keys = (*claim.keys, "port")
+        if not claim.port or not claim.bind or not report.is_sound(port_keys):
             continue
 
-        for earlier_index, earlier in enumerate(listeners[:index]):
-            if earlier.port == listener.port and _overlaps(earlier.bind, listener.bind):
-                report.add_at(
-                    port_keys,
-                    f"{listener.bind} port {listener.port} is taken by listeners.amqp."
-                    f"{earlier_index} ({earlier.bind}) already - choose another port",
-                )
+        for earlier in claims[:place]:
+            if earlier.port == claim.port and _overlaps(earlier.bind, claim.bind):
+                _complain_of_port(claim, earlier, report)
                 break
+
+
+def _complain_of_port(claim: _Claim, earlier: _Claim, report: Report) -> None:
+    port_keys = (*claim.keys, "port")
+    report.add_at(
+        port_keys if port_keys in report.places else claim.keys,
+        f"{claim.bind} port {claim.port} is taken by {'.'.join(earlier.keys)} ({earlier.bind})"
+        " already - choose another port",
+    )
 
 
 def _overlaps(one: str, other: str) -> bool:
