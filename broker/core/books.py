@@ -253,18 +253,26 @@ class Books:
         if not victims:
             return
 
+        is_short = self._journal.is_short
+        if is_short:
+            # What is begun must be finished with the little space there is: no file goes before.
+            emptiest = min(victims.values(), key=_live_of)
+            victims = {int(emptiest.number): emptiest}
+
         moves: dict[int, list[_Move]] = {number: [] for number in victims}
+        most = min(MOVED_BYTES_MAX, int(self._log.spare_bytes))
         size = 0
         for holder, position in self._positions_in(victims):
             raw = self._read(position)
             moves[position >> OFFSET_BITS].append(_Move(holder, position, raw))
             size += len(raw)
-            if size >= MOVED_BYTES_MAX:
+            if size >= most:
                 break
 
+        is_too_much = is_short and size >= most
         for number, found in moves.items():
             left = sum([len(move.raw) for move in found])
-            if left * SPARSE < victims[number].size:
+            if left * SPARSE < victims[number].size and not is_too_much:
                 self._moves += found
             else:
                 # Few, but large: it is not worth while until some more are gone.
@@ -272,6 +280,11 @@ class Books:
 
         if self._moves:
             self._journal.mark_dirty()
+
+    def look_again(self) -> None:
+        """There is space again: what was too much to be moved may not be any more."""
+        for segment in self._log.segments.values():
+            segment.dense_at = -1
 
     def move_out(self, numbers: set[int]) -> bool:
         """Have what is left in these segments written again, as much as goes into one batch.
@@ -417,6 +430,10 @@ class Books:
         # What was settled meanwhile is settled for good: nobody needs the copy.
         for new in left.values():
             count_dead(new)
+
+
+def _live_of(segment: Segment) -> int:
+    return int(segment.live)
 
 
 def _position_of(message: Message) -> int:

@@ -441,6 +441,8 @@ class Journal(DeclarationJournal):
         self._vhost.space_changed()
         if is_short:
             self._regain_later()
+        else:
+            self.books.look_again()
 
     def _regain_later(self) -> None:
         deadlines = self._vhost.deadlines

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
-from broker.limits import PENDING_BYTES_MAX
+from broker.limits import MOVED_BYTES_MAX, PENDING_BYTES_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,6 +147,11 @@ class Log(ABC):
     @abstractmethod
     def sync_soon(self) -> None:
         """Have the disk catch up, where batches are not synced one by one."""
+
+    @property
+    def spare_bytes(self) -> i64:
+        """What may be written to tidy up, and leaves enough for what empties a full disk."""
+        return MOVED_BYTES_MAX
 
     @property
     @abstractmethod

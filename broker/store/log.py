@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import StoreError
+from broker.limits import MOVED_BYTES_MAX
 from broker.store.api import OFFSET_BITS, Log, LogOwner, Segment
 from broker.store.jobs import BatchJob, CheckpointJob, RemoveJob, SyncJob, is_lack_of_space
 from broker.store.log_files import LogFiles, checkpoint_name, describe, segment_name
@@ -244,6 +245,13 @@ class SegmentLog(Log):
     def regain(self) -> None:
         if self._is_short and self._reserve is not None:
             self._committer.submit(ReserveJob(self._reserve, self._look_at_reserve))
+
+    @property
+    def spare_bytes(self) -> i64:
+        if self._reserve is None:
+            return MOVED_BYTES_MAX
+
+        return min(MOVED_BYTES_MAX, self._reserve.held_bytes // BATCH_SHARE)
 
     def sync_soon(self) -> None:
         if self._sync == INTERVAL and self._unsynced:

@@ -48,6 +48,11 @@ class Reserve:
         """Whether nothing has been given up."""
         return self._held >= self.size
 
+    @property
+    def held_bytes(self) -> int:
+        """What has not been given up."""
+        return self._held
+
     def find(self) -> None:
         """Take over what an earlier broker has left, and claim what is missing."""
         with contextlib.suppress(OSError):

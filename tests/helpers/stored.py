@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from broker.core.journal import Journal
     from broker.core.settings import NodeSettings
     from broker.store.disk import Disk
+    from broker.store.reserve import Reserve
     from tests.helpers.clock import VirtualClock
 
 __all__ = ["SEGMENT_BYTES", "StoredCoreWorld", "StoredWorld"]
@@ -36,6 +37,7 @@ class StoredWorld(World):
         segment_bytes: of the log's segments.
         settings: of the node.
         clock: another one for each world, or its own clock would go on.
+        reserve: space kept back on the disk.
 
     Attributes:
         failures: reasons for which the broker would have stopped.
@@ -52,12 +54,13 @@ class StoredWorld(World):
         segment_bytes: int = SEGMENT_BYTES,
         settings: NodeSettings | None = None,
         clock: VirtualClock | None = None,
+        reserve: Reserve | None = None,
     ) -> None:
         super().__init__(settings, clock=clock)
         self.is_prompt = is_prompt
         self.failures: list[str] = []
         self.committer = Committer(self._tried)
-        options = LogOptions(self._random_bytes, sync, segment_bytes)
+        options = LogOptions(self._random_bytes, sync, segment_bytes, reserve)
         self.log = SegmentLog(disk, directory, self.committer, options, self._log)
         self.journal: Journal = recover_vhost(self.vhost, self.log, self.failures.append)
         self.write()
