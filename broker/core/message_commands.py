@@ -84,8 +84,10 @@ class PublishOutcome(NamedTuple):
     is_accepted: bool
 
 
-class Taken(NamedTuple):
+class Taken:
     """A message that was taken, as it was then.
+
+    No named tuple: compiled, one looks for the classes of its fields when this module is imported.
 
     Attributes:
         message: the message.
@@ -94,9 +96,12 @@ class Taken(NamedTuple):
 
     """
 
-    message: Message
-    redelivered: bool
-    remaining: int
+    __slots__ = ("message", "redelivered", "remaining")
+
+    def __init__(self, message: Message, redelivered: bool, remaining: int) -> None:
+        self.message = message
+        self.redelivered = redelivered
+        self.remaining = remaining
 
 
 def _ignore(_data: bytes) -> None:

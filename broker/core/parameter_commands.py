@@ -7,7 +7,7 @@ they take effect and have commands of their own. See :mod:`broker.core.user_comm
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from broker.core.user_commands import tell, vhost_named
 from broker.wire.tables import table_from_plain
@@ -29,13 +29,24 @@ COMPONENTS: Final = ("federation-upstream", "federation-upstream-set", "shovel")
 """What is kept for programs of RabbitMQ's plugins, and has no effect here."""
 
 
-class Parameter(NamedTuple):
-    """One parameter of a virtual host."""
+class Parameter:
+    """One parameter of a virtual host.
 
-    vhost: str
-    component: str
-    name: str
-    value: object
+    Args:
+        vhost: the virtual host.
+        component: what it is for.
+        name: unique for the component.
+        value: as JSON has it.
+
+    """
+
+    __slots__ = ("component", "name", "value", "vhost")
+
+    def __init__(self, vhost: str, component: str, name: str, value: object) -> None:
+        self.vhost = vhost
+        self.component = component
+        self.name = name
+        self.value = value
 
 
 def parameter_named(node: Node, vhost: str, component: str, name: str) -> Parameter | None:
