@@ -349,9 +349,17 @@ class Application:
         self.sampler.sample(self.node.clock.monotonic())
 
     async def save(self) -> None:
-        """Wait until users, rights and the list of virtual hosts are on the disk."""
+        """Wait until users, rights and the list of virtual hosts are on the disk.
+
+        Raises:
+            StoreError: they could not be saved; it is tried again.
+
+        """
         if self._kept is not None:
-            await self._kept.keeper.flush()
+            keeper = self._kept.keeper
+            await keeper.flush()
+            if keeper.failure:
+                raise StoreError(f"the change is made, and could not be saved: {keeper.failure}")
 
     def fail(self, reason: str) -> None:
         """The disk cannot be trusted any more: nothing that is not safe may be called so."""

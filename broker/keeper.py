@@ -158,6 +158,11 @@ class NodeKeeper:
             # It begins after this turn, with all changes of the turn.
             self._task = asyncio.get_running_loop().create_task(self._save())
 
+    @property
+    def failure(self) -> str:
+        """Why the last change is not on the disk yet; empty where all of them are."""
+        return self._failure if self._is_dirty else ""
+
     async def flush(self) -> None:
         """Wait until all changes so far are on the disk, or could not be saved yet."""
         if self._task is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -168,3 +169,18 @@ async def test_alarms_are_seen_by_probes() -> None:
         ]
         ready = await client.as_user(None).get("/health/checks/ready-to-serve-clients")
         assert ready.status == 200
+
+
+async def test_what_cannot_be_saved_is_no_success(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_path: str, _state: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with http_broker({"storage": {"data_dir": str(tmp_path)}}) as client:
+        assert (await client.put("/users/ann", {"password": "x", "tags": ""})).status == 201
+        with monkeypatch.context() as patch:
+            patch.setattr("broker.keeper.write_node_file", fail)
+            answer = await client.put("/users/bob", {"password": "x", "tags": ""})
+            assert answer.status == 500
+            assert "no space left on device" in str(answer.facts["reason"])

@@ -35,6 +35,7 @@ TASK_HOMES: Final = (
     "broker/exporters/",
     "broker/app.py",
     "broker/embedded.py",
+    "broker/http_door.py",
     "broker/keeper.py",
 )
 REAL_TIME: Final = "tests/crash/"
