@@ -6,7 +6,7 @@ Importing this brings in aiohttp, which takes longer than everything else togeth
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from broker.management.app import build_application
 from broker.management.server import ManagementServer
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     Log = Callable[[str, str, dict[str, object]], None]
 
 __all__ = ["HTTPAPI", "Host", "start_http_api"]
-
-DEFAULTS: Final = "defaults"
-"""Where a configuration comes from that is in no file."""
 
 
 class Host(Protocol):
@@ -69,7 +66,7 @@ async def start_http_api(
     log: Log,
 ) -> HTTPAPI:
     """Serve the API of a broker on sockets that listen."""
-    is_file = config.origin.path != DEFAULTS
+    is_file = os.path.isfile(config.origin.path)
     site = _site_of(app, addresses, (config.origin.path,) if is_file else ())
     access_log = log if config.log.has_access else None
     server = ManagementServer(build_application(site), sockets, access_log)
