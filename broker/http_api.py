@@ -66,15 +66,14 @@ async def start_http_api(
     log: Log,
 ) -> HTTPAPI:
     """Serve the API of a broker on sockets that listen."""
-    is_file = os.path.isfile(config.origin.path)
-    site = _site_of(app, addresses, (config.origin.path,) if is_file else ())
+    site = _site_of(app, addresses, config.origin.path)
     access_log = log if config.log.has_access else None
     server = ManagementServer(build_application(site), sockets, access_log)
     await server.start()
     return HTTPAPI(server)
 
 
-def _site_of(app: Host, addresses: list[Address], config_files: tuple[str, ...]) -> Site:
+def _site_of(app: Host, addresses: list[Address], config_path: str) -> Site:
     def listeners() -> list[ListenerFact]:
         amqp = [ListenerFact("amqp", *address) for address in app.addresses]
         return amqp + [ListenerFact("http", *address) for address in addresses]
@@ -84,7 +83,7 @@ def _site_of(app: Host, addresses: list[Address], config_files: tuple[str, ...])
         machine=lambda: _machine_facts(app),
         save=app.save,
         data_directory=app.data_directory,
-        config_files=config_files,
+        config_files=(config_path,) if os.path.isfile(config_path) else (),
     )
     return Site(app.node, app.pump, app.sampler, around)
 
