@@ -30,7 +30,7 @@ def queue_of(broker: Broker, name: str) -> Queue:
 
 
 def set_alarm(broker: Broker, is_on: bool) -> None:
-    broker._running._pump.run(lambda: broker.node.set_alarm("memory", is_on))
+    broker._running.pump.run(lambda: broker.node.set_alarm("memory", is_on))
 
 
 @pytest.mark.parametrize(

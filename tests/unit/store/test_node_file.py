@@ -61,7 +61,6 @@ USERS = st.builds(
 VHOSTS = st.builds(VHostState, names(), st.integers(1, 99), LIMITS, LIMITS)
 STATES = st.builds(
     NodeState,
-    ParameterState,
     st.just(100),
     st.lists(VHOSTS, max_size=3, unique_by=(lambda v: v.name, lambda v: v.number)).map(tuple),
     st.lists(USERS, max_size=3, unique_by=lambda user: user.name).map(tuple),
