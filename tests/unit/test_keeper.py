@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from broker import keeper as module
-from broker.app import build_node, open_keeper
+from broker.app import Kept, build_node, open_keeper
 from broker.auth.passwords import make_password_hash
 from broker.config.loader import config_from_dict, load_config
 from broker.config.schema import Config
@@ -27,6 +27,7 @@ from broker.core.user_commands import (
 from broker.errors import StoreError
 from broker.node_state import state_of
 from broker.store.node_file import NodeState, read_node_file, write_node_file
+from broker.vhost_logs import VHostLogs
 from tests.helpers.clock import VirtualClock
 
 if TYPE_CHECKING:
@@ -51,10 +52,14 @@ class Life:
         keeper = open_keeper(config, self._log)
         assert keeper is not None
         self.keeper: NodeKeeper = keeper
+        # Nobody is woken from the logs' thread: what they have to write is waited for.
+        loop = cast("asyncio.AbstractEventLoop", None)
+        logs = VHostLogs(storage, keeper.make_directory, loop, self._log)
+        self.kept = Kept(keeper, logs)
         try:
-            self.node: Node = build_node(config, VirtualClock(), self._log, keeper)
+            self.node: Node = build_node(config, VirtualClock(), self._log, self.kept)
         except BaseException:
-            keeper.abandon()
+            self.kept.abandon()
             raise
 
     def _log(self, level: str, event: str, fields: dict[str, object]) -> None:
@@ -71,7 +76,7 @@ class Life:
         return [(event, fields) for _, event, fields in self.logged if event.startswith(prefix)]
 
     def kill(self) -> None:
-        self.keeper.abandon()
+        self.kept.abandon()
 
     def saved(self) -> NodeState | None:
         return read_node_file(self.keeper.directory.node_path)
@@ -89,9 +94,14 @@ def once(
         life = Life(path, data)
         life.keeper.watch(life.node)
         change(life.node)
-        await life.keeper.close()
+        await life.kept.close()
 
     asyncio.run(run())
+
+
+def add_user(node: Node, name: str) -> None:
+    """A change that is the keeper's business alone."""
+    put_user(node, name, make_password_hash(name, b"salt"), tags=[], by="")
 
 
 @pytest.fixture
@@ -197,7 +207,7 @@ async def test_all_changes_of_a_turn_are_saved_together(
     assert life.saved() == state_of(life.node)
     assert len(written) == 1
     assert life.numbers() == [1, 2, 3, 4]
-    await life.keeper.close()
+    await life.kept.close()
     assert len(written) == 1
 
 
@@ -209,7 +219,7 @@ async def test_what_cannot_be_saved_is_told_and_tried_again(
     life.keeper.watch(life.node)
     before = life.saved()
     failing.append(errno.ENOSPC)
-    life.node.add_vhost("a")
+    add_user(life.node, "a")
     await life.keeper.flush()
     [(_, fields)] = life.events("store.save_failed")
     assert "no space left on device" in str(fields["reason"])
@@ -217,20 +227,20 @@ async def test_what_cannot_be_saved_is_told_and_tried_again(
     failing.clear()
     await life.hear("store.saved")
     assert life.saved() == state_of(life.node)
-    await life.keeper.close()
+    await life.kept.close()
 
 
 async def test_the_end_saves_what_is_not_saved_yet(tmp_path: Path, failing: list[int]) -> None:
     life = Life(tmp_path)
     life.keeper.watch(life.node)
     failing.append(errno.EIO)
-    life.node.add_vhost("a")
+    add_user(life.node, "a")
     await life.keeper.flush()
     assert life.events("store.save_failed")
     failing.clear()
-    await life.keeper.close()
+    await life.kept.close()
     assert read_node_file(str(tmp_path / "node.json")) == state_of(life.node)
-    life.node.add_vhost("b")
+    add_user(life.node, "b")
     Life(tmp_path).kill()
 
 
@@ -240,8 +250,8 @@ async def test_an_end_that_cannot_save_says_so_and_lets_go(
     life = Life(tmp_path)
     life.keeper.watch(life.node)
     failing.append(errno.EIO)
-    life.node.add_vhost("a")
-    await life.keeper.close()
+    add_user(life.node, "a")
+    await life.kept.close()
     assert life.events("store.save_failed")
     failing.clear()
     Life(tmp_path).kill()
@@ -258,7 +268,7 @@ async def test_the_directory_of_a_deleted_virtual_host_goes(tmp_path: Path) -> N
         life.node.delete_vhost("a")
 
     last = life.node.add_vhost("a")
-    await life.keeper.close()
+    await life.kept.close()
     assert last.number == 4
     assert sorted(os.listdir(tmp_path / "vhosts")) == ["1", "4"]
 
