@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.core.binding import Destination
     from broker.core.durable import StoredMessage
 
-__all__ = ["Recovered", "count_positions"]
+__all__ = ["Live", "Recovered", "count_positions"]
 
 TRIM_COUNT: Final = 65_536
 """Settled positions at the front of a level, before they are let go of."""
@@ -190,14 +190,13 @@ class Recovered:
         if latest:
             self.returned = {latest.get(one, one): about for one, about in returned.items()}
 
-    def count_live(self, live: dict[int, int]) -> None:
+    def count_live(self, live: Live) -> None:
         """Count the messages of each segment."""
         for level in self.levels.values():
             count_positions(level.positions, live)
 
         for position in self.returned:
-            number = position >> OFFSET_BITS
-            live[number] = live.get(number, 0) + 1
+            live.add(position >> OFFSET_BITS, 1, position)
 
     @property
     def count(self) -> int:
@@ -205,21 +204,46 @@ class Recovered:
         return sum([len(one.positions) for one in self.levels.values()]) + len(self.returned)
 
 
-def count_positions(positions: array[int], live: dict[int, int]) -> None:
+class Live:
+    """What is of use in the segments of a log.
+
+    Attributes:
+        counts: how many messages, by number of segment.
+        last: the last position of any, by number of segment.
+
+    """
+
+    __slots__ = ("counts", "last")
+
+    def __init__(self) -> None:
+        self.counts: dict[int, int] = {}
+        self.last: dict[int, int] = {}
+
+    def add(self, number: int, count: int, last: int) -> None:
+        """Count messages of one segment."""
+        self.counts[number] = self.counts.get(number, 0) + count
+        self.last[number] = max(self.last.get(number, 0), last)
+
+
+def count_positions(positions: array[int], live: Live) -> None:
     """Count the messages of each segment of the log, by their positions."""
     # Neighbours mostly lie in the same segment.
     number: i64 = -1
     count: i64 = 0
-    for position in positions:
+    last: i64 = 0
+    for one in positions:
+        position: i64 = one
         segment: i64 = position >> OFFSET_BITS
         if segment != number:
             if count:
-                live[int(number)] = live.get(int(number), 0) + int(count)
+                live.add(int(number), int(count), int(last))
 
             number = segment
             count = 0
+            last = 0
 
         count += 1
+        last = max(last, position)
 
     if count:
-        live[int(number)] = live.get(int(number), 0) + int(count)
+        live.add(int(number), int(count), int(last))

@@ -43,7 +43,7 @@ from broker.core.queue.arguments import validate_arguments
 from broker.core.queue.registry import create_queue
 from broker.core.queue.stream import StreamQueue
 from broker.core.queue.stream_recovery import RecoveredStream
-from broker.core.recovered import Recovered
+from broker.core.recovered import Live, Recovered
 from broker.errors import BrokerError, StoreError
 from broker.limits import RECOVERY_PROGRESS_COUNT
 from broker.store.api import OFFSET_BITS
@@ -248,24 +248,30 @@ def _take_stock(recovery: _Recovery, log: Log) -> int:
     """All has been read: know what is left, and where; returns how many messages.
 
     Raises:
-        StoreError: a segment with some of them is missing.
+        StoreError: a segment with some of them is missing, or ends before them.
 
     """
-    live: dict[int, int] = {}
+    live = Live()
     count = 0
     for found in recovery.holders.values():
         found.finish()
         found.count_live(live)
         count += found.count
 
-    for number in live:
-        if number not in log.segments:
-            path = log.place_of(number << OFFSET_BITS).rpartition(" at ")[0]
-            raise StoreError(f"{path} is missing, with {live[number]} messages")
+    for number, messages in live.counts.items():
+        path = log.place_of(number << OFFSET_BITS).rpartition(" at ")[0]
+        known = log.segments.get(number)
+        if known is None:
+            raise StoreError(f"{path} is missing, with {messages} messages")
+
+        if live.last[number] >= (number << OFFSET_BITS) + known.size:
+            raise StoreError(
+                f"{path} is cut short at offset {known.size}: there were messages behind that"
+            )
 
     for number, segment in log.segments.items():
-        segment.live = live.get(number, 0)
-        segment.total = max(segment.total, recovery.totals.get(number, 0), live.get(number, 0))
+        segment.live = live.counts.get(number, 0)
+        segment.total = max(segment.total, recovery.totals.get(number, 0), segment.live)
 
     return count
 

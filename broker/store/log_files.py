@@ -19,6 +19,7 @@ __all__ = [
     "LogFiles",
     "checkpoint_name",
     "describe",
+    "is_number",
     "segment_name",
 ]
 
@@ -32,6 +33,11 @@ OPEN_FILES_MAX: Final = 64
 def segment_name(number: int) -> str:
     """The name of a segment's file."""
     return f"{number:08d}{SEGMENT_SUFFIX}"
+
+
+def is_number(stem: str) -> bool:
+    """Whether a file is called like a segment or a checkpoint, but for the suffix."""
+    return stem.isascii() and stem.isdecimal() and stem == f"{int(stem):08d}"
 
 
 def checkpoint_name(number: int) -> str:
@@ -73,7 +79,7 @@ class LogFiles:
         return os.path.join(self.directory, name)
 
     def numbers(self, suffix: str) -> list[int]:
-        """The numbers of the files of one kind, ascending.
+        """The numbers of the files of one kind, ascending; other names are nobody's business.
 
         Raises:
             StoreError: the directory cannot be read.
@@ -85,7 +91,7 @@ class LogFiles:
             raise StoreError(f"cannot read {self.directory}: {describe(error)}") from None
 
         stems = [name[: -len(suffix)] for name in names if name.endswith(suffix)]
-        return sorted(int(stem) for stem in stems if stem.isdigit())
+        return sorted(int(stem) for stem in stems if is_number(stem))
 
     def segment_numbers(self) -> list[int]:
         """The numbers of all segments, ascending."""

@@ -23,7 +23,7 @@ from broker.store.directory import (
     VHOSTS_NAME,
 )
 from broker.store.lock import lock_holder
-from broker.store.log_files import CHECKPOINT_SUFFIX, SEGMENT_SUFFIX, describe
+from broker.store.log_files import CHECKPOINT_SUFFIX, SEGMENT_SUFFIX, describe, is_number
 from broker.store.survey import survey_file
 from broker.store.whole_file import read_file
 
@@ -263,7 +263,7 @@ def _list_log(path: str) -> tuple[str | None, frozenset[str]]:
 
 def _is_of_log(name: str) -> bool:
     stem, suffix = os.path.splitext(name)
-    return suffix in (SEGMENT_SUFFIX, CHECKPOINT_SUFFIX) and stem.isascii() and stem.isdecimal()
+    return suffix in (SEGMENT_SUFFIX, CHECKPOINT_SUFFIX) and is_number(stem)
 
 
 def _is_checkpoint(name: str) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.core.durable import MESSAGE, MOVED, StoredMessage
 from broker.store.api import OFFSET_BITS
 from broker.store.log_files import checkpoint_name, segment_name
-from broker.store.records import RECORD_HEADER_BYTES, record_end
+from broker.store.records import RECORD_HEADER_BYTES, record_end, record_is_whole
 from broker.store.survey import Survey, survey_file
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Readable", "Record"]
 
 OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
+MESSAGES: Final = {MESSAGE, MOVED}
 
 
 class Record(NamedTuple):
@@ -97,9 +99,6 @@ class Readable:
     def has(self, position: int) -> bool:
         """Whether the record at a position can be read."""
         number = position >> OFFSET_BITS
-        if number in self.sound:
-            return True
-
         survey = self.segments.get(number)
         if survey is None:
             return False
@@ -107,6 +106,25 @@ class Readable:
         offset = position & OFFSET_MASK
         index = bisect_right(self._starts[number], offset) - 1
         return index >= 0 and offset < survey.batches[index].stop
+
+    def has_message(self, position: int, holder: int) -> bool:
+        """Whether a message of that holder can be read at a position.
+
+        What lies behind bytes that are gone from a file is not where it was: there may be another
+        message, or the middle of one.
+
+        """
+        if not self.has(position):
+            return False
+
+        raw = self.read_at(position, RECORD_HEADER_BYTES)
+        size = int(record_end(raw, 0)) if len(raw) == RECORD_HEADER_BYTES else 0
+        raw = self.read_at(position, size)
+        if not record_is_whole(raw, 0, len(raw)) or raw[RECORD_HEADER_BYTES] not in MESSAGES:
+            return False
+
+        stored = StoredMessage(raw, RECORD_HEADER_BYTES, size)
+        return holder in [int(stored.holder(place)) for place in range(int(stored.row_count))]
 
     def records(self, number: int) -> Iterator[Record]:
         """The records of a segment, in order."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.declarations import StoredExchange, StoredQueue
@@ -231,7 +232,7 @@ class Salvage:
                 sink.take(body, 0, len(body), 0)
 
     def _stream_index(self, holder: int, bodies: list[bytes]) -> list[bytes]:
-        found, lost = without_lost_entries(holder, bodies, self._can_follow)
+        found, lost = without_lost_entries(holder, bodies, partial(self._can_follow, holder))
         if lost:
             self.lost[self._names.get(holder, "")] += lost
 
@@ -258,7 +259,9 @@ class Salvage:
         elif kind in (SETTLED, PURGED):
             body = self._settled_body(record)
         elif kind == RETURNED:
-            if not self._can_follow(int(u64_at(record.buffer, record.start + ROWS_START))):
+            holder = int(u32_at(record.buffer, record.start + HOLDER_START))
+            position = int(u64_at(record.buffer, record.start + ROWS_START))
+            if not self._can_follow(holder, position):
                 return
         elif kind == INDEX:
             body = self._index_body(record)
@@ -282,9 +285,9 @@ class Salvage:
 
         self._alive[key] = holder
 
-    def _can_follow(self, position: int) -> bool:
-        """Whether the message at a position can be read, there or where it was moved to."""
-        return self.readable.has(position) or position in self._moved
+    def _can_follow(self, holder: int, position: int) -> bool:
+        """Whether a holder's message can be read, at a position or where it was moved to."""
+        return self.readable.has_message(position, holder) or position in self._moved
 
     def _message_body(self, record: Record) -> bytes | None:
         """In a queue that is declared anew nobody knows what a deadline meant: it has none.
@@ -328,10 +331,11 @@ class Salvage:
 
     def _settled_body(self, record: Record) -> bytes | None:
         body = record.body
+        holder = int(u32_at(body, HOLDER_START))
         kept = [
             body[place : place + SETTLED_ROW_BYTES]
             for place in range(ROWS_START, len(body), SETTLED_ROW_BYTES)
-            if self._can_follow(int(u64_at(body, place)))
+            if self._can_follow(holder, int(u64_at(body, place)))
         ]
         if len(kept) * SETTLED_ROW_BYTES == len(body) - ROWS_START:
             return None
@@ -339,9 +343,10 @@ class Salvage:
         return body[:ROWS_START] + b"".join(kept)
 
     def _due_index_body(self, record: Record) -> bytes:
-        body, lost = without_lost_messages(record.body, self._can_follow)
+        holder = int(u32_at(record.body, HOLDER_START))
+        body, lost = without_lost_messages(record.body, partial(self._can_follow, holder))
         if lost:
-            self.lost[self._names.get(int(u32_at(body, HOLDER_START)), "")] += lost
+            self.lost[self._names.get(holder, "")] += lost
 
         return body
 
@@ -349,14 +354,15 @@ class Salvage:
         body = record.body
         positions = array("Q")
         positions.frombytes(body[INDEX_POSITIONS_START:])
-        kept = array("Q", [one for one in positions if self._can_follow(one)])
+        holder = int(u32_at(body, HOLDER_START))
+        kept = array("Q", [one for one in positions if self._can_follow(holder, one)])
         if len(kept) == len(positions):
             return None
 
-        self._note_lost(int(u32_at(body, HOLDER_START)), positions)
+        self._note_lost(holder, positions)
         redelivered = int.from_bytes(body[INDEX_REDELIVERED], "little")
-        redelivered -= sum(1 for one in positions[:redelivered] if not self._can_follow(one))
-        size = sum(self._body_size(one) for one in kept)
+        redelivered -= sum(not self._can_follow(holder, one) for one in positions[:redelivered])
+        size = sum(self._body_size(holder, one) for one in kept)
         return (
             body[: INDEX_REDELIVERED.start]
             + redelivered.to_bytes(8, "little")
@@ -366,14 +372,14 @@ class Salvage:
 
     def _note_lost(self, holder: int, positions: array[int]) -> None:
         """Count those that cannot be read, but for what was settled since."""
-        gone = [one for one in positions if not self._can_follow(one)]
+        gone = [one for one in positions if not self._can_follow(holder, one)]
         lost = sum(1 for one in gone if (holder, one) not in self._settled)
         if lost:
             self.lost[self._names.get(holder, "")] += lost
 
-    def _body_size(self, position: int) -> int:
+    def _body_size(self, holder: int, position: int) -> int:
         readable = self.readable
-        if not readable.has(position):
+        if not readable.has_message(position, holder):
             position = self._moved[position]
 
         raw = readable.read_at(position, RECORD_HEADER_BYTES)

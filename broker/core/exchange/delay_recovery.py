@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from broker.core.binding import Destination
     from broker.core.durable import StoredMessage
+    from broker.core.recovered import Live
 
 __all__ = ["RecoveredDelays"]
 
@@ -46,7 +47,7 @@ class RecoveredDelays(Recovered):
         if self._latest:
             self.messages.move(self._latest)
 
-    def count_live(self, live: dict[int, int]) -> None:
+    def count_live(self, live: Live) -> None:
         for positions in self.messages.positions():
             count_positions(positions, live)
 

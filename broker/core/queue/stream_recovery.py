@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.deadlines import Deadlines
     from broker.core.durable import StoredMessage
     from broker.core.queue.queue import Queue
+    from broker.core.recovered import Live
 
 __all__ = ["RecoveredStream"]
 
@@ -108,7 +109,7 @@ class RecoveredStream(Recovered):
 
             limit_ms = segment.first_ms
 
-    def count_live(self, live: dict[int, int]) -> None:
+    def count_live(self, live: Live) -> None:
         for segment in self._segments:
             count_positions(segment.all_places(), live)
 

@@ -294,6 +294,37 @@ def test_old_messages_that_are_lost_are_counted(data: Path) -> None:
     assert not bodies(exported(data)) - whole
 
 
+@pytest.mark.parametrize("at", [0, 10, -1], ids=["first", "middle", "last"])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_no_message_comes_to_another_queue_when_bytes_are_gone(
+    tmp_path: Path, at: int, count: int
+) -> None:
+    """All that lies behind has moved up: where a message was there is another one."""
+    data = tmp_path / "data"
+    world = DirectoryWorld(data)
+    client = world.client()
+    for queue in "ab":
+        client.declare(queue, durable=True)
+
+    for number in range(COUNT):
+        client.publish("ab"[number % 2], b"hare %02d" % number, delivery_mode=2)
+        world.settle()
+
+    world.checkpoint()
+    world.abandon()
+    whole = bodies(exported(data))
+    path = log_files(data, ".log")[0]
+    raw = path.read_bytes()
+    found = [one for one in survey(path).batches if b"hare" in raw[one.start : one.stop]]
+    first = found[at if at >= 0 else len(found) - count]
+    size = (found[1].start - found[0].start) * count
+    path.write_bytes(raw[: first.start] + raw[first.start + size :])
+    report = repaired(data)
+    assert not bodies(exported(data)) - whole
+    told = [int(line.split()[1]) for line in report.lines if " messages of '" in line]
+    assert sum((whole - bodies(exported(data))).values()) == sum(told)
+
+
 def test_lost_checkpoint_is_made_again_from_all_segments(tmp_path: Path) -> None:
     data = tmp_path / "data"
     world = DirectoryWorld(data)
