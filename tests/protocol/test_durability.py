@@ -39,7 +39,7 @@ def declare(session: Session, queue: str, **options: object) -> None:
 
 def drain(session: Session, queue: str) -> list[tuple[bytes, bool]]:
     """Bodies, and whether they were delivered before."""
-    found = []
+    found: list[tuple[bytes, bool]] = []
     while True:
         session.feed(method(1, "basic.get", queue=queue, no_ack=True))
         heard = session.heard()[-1]
