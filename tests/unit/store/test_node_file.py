@@ -163,7 +163,7 @@ def test_changes_by_hand_need_no_checksum(tmp_path: Path) -> None:
         pytest.param('"number": 7', '"number": 8', "next_vhost_number: a virtual", id="next"),
         pytest.param('"name": "ann"', '"name": 5', "users.0.name: expected a text", id="name"),
         pytest.param('"tags": []', '"tags": null', "users.1.tags: expected a list", id="tags"),
-        pytest.param('"tags": []', '"tags": [[]]', "users.1.tags.0: expected a te", id="tag"),
+        pytest.param('"tags": []', '"tags": [[]]', "users.1.tags.0: expected a text", id="tag"),
         pytest.param(
             '"write": "^a"', '"wrote": "^a"', "users.0.permissions.0: expected the keys", id="key"
         ),
