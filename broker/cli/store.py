@@ -205,7 +205,8 @@ def export(directory: str, vhost: str | None, definitions_only: bool) -> None:
 def import_(directory: str) -> None:
     """Read lines of `leveret store export` from standard input into DIR, which is made if need be.
 
-    What is there already stays, what is declared otherwise ends the import. A line counts as a
+    What is there already stays, what is declared otherwise ends the import; each message is
+    enqueued once more. A line counts as a
     whole or not at all. No broker may be using DIR.
     """
     from broker.upkeep.importing import ImportFault, import_lines

@@ -301,6 +301,14 @@ class Journal(DeclarationJournal):
             self.books.write_checkpoint()
 
     def _seal(self) -> None:
+        """Make a batch of what has gathered, and hand it over.
+
+        Declarations come first, then messages, moved ones, what was given back, what was settled.
+        A queue that was purged or deleted has none of the messages behind: those that it had are
+        GONE, and those that came to it later are to stay. A message is moved before it is settled,
+        so a settlement may name the old place: recovery knows both.
+
+        """
         log = self.log
         start: i64 = log.begin_batch()
         pieces = self._records
