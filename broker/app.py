@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.config.schema import AlarmsConfig, Config
-    from broker.http_door import HTTPDoor
+    from broker.net.door import Door
     from broker.protocol.link import Link, Peer
     from broker.reload import Reloader
     from broker.store.counted import DiskCounts
@@ -222,7 +222,7 @@ class Application:
         self.pump = pump
         self.sampler = Sampler(node)
         self._sampling = Ticker(pump, SAMPLE_INTERVAL_S, self._sample)
-        self.http_api: HTTPDoor | None = None
+        self.http_api: Door | None = None
         self.telemetry: Telemetry | None = None
         self.reloader: Reloader | None = None
         self._reception = reception

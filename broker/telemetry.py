@@ -1,21 +1,20 @@
 """Starts what tells of the broker and what it is told by datagrams. Layer: composition root.
 
-Importing this brings in aiohttp only where Prometheus is to be answered; that is done when AMQP is
-accepted already.
+aiohttp comes in when Prometheus asks for the first time (net/door.py).
 """
 
 from __future__ import annotations
 
 import asyncio
 from importlib import import_module
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from broker.errors import StartError
 from broker.exporters.statsd import StatsDExporter
 from broker.machine import read_disk, read_machine
 from broker.metrics.snapshot import DatagramReading, read_node, read_rows
 from broker.net.datagrams import DatagramListener
-from broker.net.listeners import Address, open_sockets
+from broker.net.door import Door, Server, open_all
 
 if TYPE_CHECKING:
     import socket
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.management.server import ManagementServer
     from broker.metrics.snapshot import Rows, Snapshot
+    from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.store.counted import DiskCounts
     from broker.watches import Watch
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     Log = Callable[[str, str, dict[str, object]], None]
 
 __all__ = ["Telemetry", "start_telemetry"]
-
-BACKLOG: Final = 128
 
 
 class Host(Protocol):
@@ -61,7 +59,7 @@ class Telemetry:
 
     def __init__(self, app: Host) -> None:
         self._app = app
-        self._server: ManagementServer | None = None
+        self._door: Door | None = None
         self._statsd: StatsDExporter | None = None
         self.addresses: list[Address] = []
         self.datagrams: list[DatagramListener] = []
@@ -83,32 +81,31 @@ class Telemetry:
             self._statsd = StatsDExporter(config.metrics.statsd, self._read_both, log)
 
         if config.metrics.prometheus.is_enabled:
-            await self._start_prometheus(config, log)
+            self._open_prometheus(config, log)
 
-    async def _start_prometheus(self, config: Config, log: Log) -> None:
-        sockets: list[socket.socket] = []
+    def _open_prometheus(self, config: Config, log: Log) -> None:
         try:
-            for listener in config.metrics.prometheus.listeners:
-                sockets += open_sockets(listener.bind, listener.port, BACKLOG)
+            listeners = config.metrics.prometheus.listeners
+            sockets = open_all((one.bind, one.port) for one in listeners)
         except StartError as problem:
-            for listening in sockets:
-                listening.close()
-
             if config.origin.names(("metrics", "prometheus", "listeners")):
                 raise
 
             log("warning", "metrics.unavailable", {"reason": str(problem)})
             return
 
-        self.addresses = [Address(*listening.getsockname()[:2]) for listening in sockets]
-        # It takes a third of a second; connections are served meanwhile.
-        scrape = await asyncio.to_thread(import_module, "broker.exporters.scrape")
-        server = await asyncio.to_thread(import_module, "broker.management.server")
-        application = scrape.build_scrape_application(self.read, self.read_rows)
-        self._server = server.ManagementServer(
-            application, sockets, log if config.log.has_access else None
-        )
-        await self._server.start()
+        async def serve(sockets: list[socket.socket], _addresses: list[Address]) -> Server:
+            # Connections are served meanwhile.
+            scrape = await asyncio.to_thread(import_module, "broker.exporters.scrape")
+            module = await asyncio.to_thread(import_module, "broker.management.server")
+            application = scrape.build_scrape_application(self.read, self.read_rows)
+            access_log = log if config.log.has_access else None
+            server: ManagementServer = module.ManagementServer(application, sockets, access_log)
+            await server.start()
+            return server
+
+        self._door = Door(sockets, serve)
+        self.addresses = self._door.addresses
         log("info", "metrics.started", {"listening": " ".join(map(str, self.addresses))})
 
     def read(self) -> Snapshot:
@@ -148,9 +145,9 @@ class Telemetry:
             await self._statsd.stop()
             self._statsd = None
 
-        if self._server is not None:
-            await self._server.stop()
-            self._server = None
+        if self._door is not None:
+            await self._door.stop()
+            self._door = None
 
 
 async def start_telemetry(app: Host, config: Config, log: Log) -> Telemetry:

@@ -1,0 +1,111 @@
+"""Listens for somebody who may never come, and starts what serves them when they do. Layer: net.
+
+What answers HTTP brings in aiohttp: a third of a second and fifteen megabytes. A broker whose API
+and metrics nobody asks for pays neither. Whoever comes first waits that third of a second; the
+sockets have listened all the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Protocol
+
+from broker.errors import StartError
+from broker.net.listeners import Address, open_sockets
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable, Iterable
+
+__all__ = ["Door", "Server", "open_all"]
+
+BACKLOG = 128
+
+
+class Server(Protocol):
+    """What stands behind a door."""
+
+    async def stop(self) -> None: ...
+
+
+def open_all(listeners: Iterable[tuple[str, int]]) -> list[socket.socket]:
+    """Listen at all of these addresses, or at none.
+
+    Raises:
+        StartError: one of them cannot be had.
+
+    """
+    sockets: list[socket.socket] = []
+    try:
+        for bind, port in listeners:
+            sockets += open_sockets(bind, port, BACKLOG)
+    except StartError:
+        for listening in sockets:
+            listening.close()
+
+        raise
+
+    return sockets
+
+
+class Door:
+    """Sockets that listen, with a server behind them or not yet.
+
+    Args:
+        sockets: closed with this.
+        serve: starts the server on them.
+
+    Attributes:
+        addresses: where they listen.
+
+    """
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        serve: Callable[[list[socket.socket], list[Address]], Awaitable[Server]],
+    ) -> None:
+        self._sockets = sockets
+        self._serve = serve
+        self._loop = asyncio.get_running_loop()
+        self._server: Server | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._is_watched = False
+        self.addresses = [Address(*one.getsockname()[:2]) for one in sockets]
+        self._watch()
+
+    def _watch(self) -> None:
+        try:
+            for listening in self._sockets:
+                self._loop.add_reader(listening, self._knock)
+        except NotImplementedError:  # Windows: nothing can be waited for but by accepting it
+            self._knock()
+        else:
+            self._is_watched = True
+
+    def _knock(self) -> None:
+        self._look_away()
+        if self._opening is None:
+            self._opening = self._loop.create_task(self._open())
+
+    def _look_away(self) -> None:
+        if self._is_watched:
+            self._is_watched = False
+            for listening in self._sockets:
+                self._loop.remove_reader(listening)
+
+    async def _open(self) -> None:
+        self._server = await self._serve(self._sockets, self.addresses)
+
+    async def stop(self) -> None:
+        """Answer no more; harmless when it is stopped."""
+        self._look_away()
+        if self._opening is not None:
+            await asyncio.gather(self._opening, return_exceptions=True)
+
+        if self._server is not None:
+            await self._server.stop()
+            self._server = None
+
+        for listening in self._sockets:
+            listening.close()
