@@ -41,6 +41,7 @@ class _Paper(Log):
         self._owner: LogOwner | None = None
         if segment:
             self.segments[1] = Segment(1)
+            self.segments[1].size = len(segment)
 
     def replay(self, sink: RecordSink) -> None:
         if self._replayed:

@@ -58,12 +58,25 @@ USERS = st.builds(
     st.lists(st.builds(PermissionState, *[names()] * 4), max_size=2).map(tuple),
     st.lists(st.builds(TopicPermissionState, *[names()] * 4), max_size=2).map(tuple),
 )
-VHOSTS = st.builds(VHostState, names(), st.integers(1, 99), LIMITS, LIMITS)
+VHOSTS = st.builds(
+    VHostState,
+    names(),
+    st.integers(1, 99),
+    LIMITS,
+    LIMITS,
+    names(),
+    st.lists(names(), max_size=2).map(tuple),
+    st.sampled_from(["", "quorum"]),
+    st.booleans(),
+)
+VALUES = st.integers() | st.booleans() | st.text(max_size=5) | st.lists(st.none(), max_size=2)
+PARAMETERS = st.builds(ParameterState, names(), VALUES, names(), names())
 STATES = st.builds(
     NodeState,
     st.just(100),
     st.lists(VHOSTS, max_size=3, unique_by=(lambda v: v.name, lambda v: v.number)).map(tuple),
     st.lists(USERS, max_size=3, unique_by=lambda user: user.name).map(tuple),
+    st.lists(PARAMETERS, max_size=2, unique_by=lambda one: one.name).map(tuple),
 )
 
 
