@@ -89,12 +89,12 @@ class Books:
 
     __slots__ = (
         "_checkpoint_ms",
-        "_cost_bytes",
         "_idle_bytes",
         "_journal",
         "_log",
         "_moves",
         "_moving",
+        "_other_bytes",
         "_vhost",
         "is_checkpoint_due",
     )
@@ -103,7 +103,8 @@ class Books:
         self._vhost = vhost
         self._journal = journal
         self._log = log
-        self._cost_bytes: i64 = 0
+        # What the last checkpoint had beside positions of messages.
+        self._other_bytes: i64 = 0
         self._checkpoint_ms: i64 = 0
         self._idle_bytes: i64 = 0
         self._moves: list[_Move] = []
@@ -160,16 +161,17 @@ class Books:
                     idle += segment.size
 
         self._idle_bytes = idle
+        cost: i64 = self._other_bytes + self._position_bytes()
         is_time = self._vhost.deadlines.now_ms - self._checkpoint_ms >= CHECKPOINT_MS
         if self._journal.is_short:
             # Whatever gives space back is worth it, and what fails is not tried again at once.
-            return is_time and idle > max(self._cost_bytes, SHORT_IDLE_BYTES)
+            return is_time and idle > max(cost, SHORT_IDLE_BYTES)
 
-        if grown >= max(CHECKPOINT_BYTES, COSTS * self._cost_bytes):
+        if grown >= max(CHECKPOINT_BYTES, COSTS * cost):
             return True
 
         # For the space alone once a second will do.
-        return is_time and idle >= max(CHECKPOINT_IDLE_BYTES, COSTS * self._cost_bytes)
+        return is_time and idle >= max(CHECKPOINT_IDLE_BYTES, COSTS * cost)
 
     # -- checkpoints
 
@@ -185,9 +187,17 @@ class Books:
             for piece in pieces:
                 cost += len(piece)
 
-        self._cost_bytes = cost
+        self._other_bytes = max(cost - self._position_bytes(), 0)
         self._checkpoint_ms = self._vhost.deadlines.now_ms
         self._log.write_checkpoint(records, None)
+
+    def _position_bytes(self) -> i64:
+        """Of the positions of all messages there are."""
+        count: i64 = 0
+        for segment in self._log.segments.values():
+            count += segment.live
+
+        return POSITION_BYTES * count
 
     def state(self) -> list[list[bytes]]:
         """All that outlives the broker, as bodies of records in pieces."""
