@@ -402,3 +402,22 @@ def test_space_comes_back_when_a_queue_is_emptied(world: World) -> None:
     end(one, cleanly=False)
 
     assert [body for body, _ in drain(world().open(1), "straggler")] == [b"here", b"there"]
+
+
+def test_a_deep_queue_that_is_drained_leaves_little(world: World) -> None:
+    """What a checkpoint costs is reckoned anew: the last one told of thousands of messages."""
+    one = world()
+    session = one.open(1)
+    declare(session, "q", durable=True)
+    for _ in range(300):
+        session.feed(publish(1, "q", b"", PERSISTENT) * 500)
+
+    one.checkpoint()
+    session.feed(method(1, "queue.purge", queue="q"))
+    for _ in range(20):
+        session.feed(publish(1, "q", bytes(300), PERSISTENT) * 250)
+
+    drain(session, "q")
+    one.wait(5)
+    one.write()
+    assert sum(segment.size for segment in one.log.segments.values()) < 1_100_000
