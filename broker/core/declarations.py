@@ -28,10 +28,6 @@ __all__ = [
 ]
 
 
-def _body(fields: Arguments) -> bytes:
-    return encode_table(fields)
-
-
 def _fields(buffer: bytes, start: int, end: int) -> Arguments:
     return decode_table(buffer, start + 4, end)
 
@@ -60,7 +56,7 @@ def _table(fields: Arguments, name: str) -> Arguments:
 
 def queue_body(queue: Queue) -> bytes:
     """A queue's declaration."""
-    return _body(
+    return encode_table(
         {
             "id": Field("l", int(queue.log_id)),
             "name": Field("S", queue.name),
@@ -87,7 +83,7 @@ class StoredQueue:
 
 def exchange_body(exchange: Exchange) -> bytes:
     """An exchange's declaration."""
-    return _body(
+    return encode_table(
         {
             "id": Field("l", int(exchange.log_id)),
             "name": Field("S", exchange.name),
@@ -119,7 +115,7 @@ class StoredExchange:
 
 def binding_body(binding: Binding) -> bytes:
     """A binding."""
-    return _body(
+    return encode_table(
         {
             "source": Field("S", binding.source.name),
             "destination": Field("S", binding.destination.name),
@@ -146,7 +142,7 @@ class StoredBinding:
 
 def policy_body(policy: Policy, *, is_operator: bool) -> bytes:
     """A policy; its definition is JSON, as it was when it was set."""
-    return _body(
+    return encode_table(
         {
             "name": Field("S", policy.name),
             "is-operator": Field("t", is_operator),
@@ -160,7 +156,7 @@ def policy_body(policy: Policy, *, is_operator: bool) -> bytes:
 
 def policy_name_body(name: str, *, is_operator: bool) -> bytes:
     """Which policy is gone."""
-    return _body({"name": Field("S", name), "is-operator": Field("t", is_operator)})
+    return encode_table({"name": Field("S", name), "is-operator": Field("t", is_operator)})
 
 
 def policy_of(buffer: bytes, start: int, end: int) -> tuple[str, bool, Policy | None]:

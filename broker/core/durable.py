@@ -52,6 +52,7 @@ __all__ = [
     "StoredMessage",
     "encode_head",
     "encode_tail",
+    "returned_body",
 ]
 
 # Kinds of records. Kind 0 belongs to the log itself.
@@ -153,6 +154,17 @@ def encode_tail(message: Message) -> bytes:
         pieces.append(encode_table(table))
 
     return b"".join(pieces)
+
+
+def returned_body(holder_id: int, message: Message, due_wall_ms: int) -> bytes:
+    """How often a message was given back, and when it is ready again (0: it is)."""
+    return (
+        bytes((RETURNED,))
+        + holder_id.to_bytes(4, "little")
+        + int(message.record).to_bytes(8, "little")
+        + int(message.return_count_logged()).to_bytes(4, "little")
+        + due_wall_ms.to_bytes(8, "little")
+    )
 
 
 def _newest(history: DeathHistory) -> list[Death]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING, Final
 
-from broker.core.durable import INDEX, RETURNED
+from broker.core.durable import INDEX, returned_body
 
 if TYPE_CHECKING:
     from broker.core.binding import Destination
@@ -66,12 +66,4 @@ def append_returned(
     records: list[list[bytes]], holder: Destination, message: Message, due_wall_ms: int
 ) -> None:
     """Add the record that tells how often a message was given back."""
-    records.append(
-        [
-            bytes((RETURNED,))
-            + int(holder.log_id).to_bytes(4, "little")
-            + int(message.record).to_bytes(8, "little")
-            + int(message.return_count_logged()).to_bytes(4, "little")
-            + due_wall_ms.to_bytes(8, "little")
-        ]
-    )
+    records.append([returned_body(int(holder.log_id), message, due_wall_ms)])

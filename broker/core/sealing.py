@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from broker.core.binding import NO_ROWS
-from broker.core.durable import MESSAGE, RETURNED, SETTLED, encode_head, encode_tail
+from broker.core.durable import MESSAGE, SETTLED, encode_head, encode_tail, returned_body
 from broker.core.message import NO_DEADLINE, PENDING, Message
 from broker.store.records import RECORD_HEADER_BYTES, frame_record
 
@@ -118,13 +118,7 @@ def seal_returned(pieces: list[bytes], returned: list[tuple[Destination, Message
     """Add what tells how often messages were given back, and when they are ready again."""
     for holder, message, due_wall_ms in returned:
         if message.record > 0 and holder.log_id > 0:
-            body = (
-                bytes((RETURNED,))
-                + int(holder.log_id).to_bytes(4, "little")
-                + int(message.record).to_bytes(8, "little")
-                + int(message.return_count_logged()).to_bytes(4, "little")
-                + due_wall_ms.to_bytes(8, "little")
-            )
+            body = returned_body(int(holder.log_id), message, due_wall_ms)
             pieces.append(frame_record(body))
 
 
