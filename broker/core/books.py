@@ -189,7 +189,7 @@ class Books:
 
         self._other_bytes = max(cost - self._position_bytes(), 0)
         self._checkpoint_ms = self._vhost.deadlines.now_ms
-        self._log.write_checkpoint(records, None)
+        self._log.write_checkpoint(records)
 
     def _position_bytes(self) -> i64:
         """Of the positions of all messages there are."""

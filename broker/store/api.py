@@ -15,8 +15,6 @@ from mypy_extensions import mypyc_attr
 from broker.limits import MOVED_BYTES_MAX, PENDING_BYTES_MAX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mypy_extensions import i64
 
     from broker.store.records import RecordSink
@@ -159,17 +157,15 @@ class Log(ABC):
         """Whether a checkpoint is being written: the next must wait."""
 
     @abstractmethod
-    def write_checkpoint(
-        self, records: list[list[bytes]], on_done: Callable[[], None] | None
-    ) -> None:
+    def write_checkpoint(self, records: list[list[bytes]]) -> None:
         """Keep a state: what `replay` hands over first, next time. The log goes on meanwhile.
 
         Call it when nothing waits to be committed. The next batch begins a new segment.
 
         Args:
             records: bodies of the records that tell all, each in pieces that nobody changes any
-                more. The list is the log's from now on.
-            on_done: called when it is safe; `checkpoint_number` has moved then.
+                more. The list is the log's from now on. When they are safe, `checkpoint_number`
+                moves.
 
         """
 

@@ -98,7 +98,6 @@ class SegmentLog(Log):
         "_last_job",
         "_number",
         "_offset",
-        "_on_checkpoint",
         "_owner",
         "_previous",
         "_random_bytes",
@@ -151,7 +150,6 @@ class SegmentLog(Log):
         self._is_checkpointing = False
         # The last one failed for lack of space.
         self._has_no_checkpoint = False
-        self._on_checkpoint: Callable[[], None] | None = None
 
     # -- reading what was kept
 
@@ -285,12 +283,9 @@ class SegmentLog(Log):
     def is_checkpointing(self) -> bool:
         return self._is_checkpointing
 
-    def write_checkpoint(
-        self, records: list[list[bytes]], on_done: Callable[[], None] | None
-    ) -> None:
+    def write_checkpoint(self, records: list[list[bytes]]) -> None:
         assert not self._is_checkpointing
         self._is_checkpointing = True
-        self._on_checkpoint = on_done
         # The state is that before the next batch, which begins a segment.
         self._offset = self._segment_bytes
         totals = [
@@ -312,8 +307,6 @@ class SegmentLog(Log):
 
     def _checkpoint_tried(self, job: CheckpointJob) -> None:
         self._is_checkpointing = False
-        on_done = self._on_checkpoint
-        self._on_checkpoint = None
         self._look_at_reserve()
         error = job.error
         if error is None:
@@ -322,9 +315,6 @@ class SegmentLog(Log):
             self.checkpoint_number = job.number
             if old and old != job.number:
                 self._committer.submit(RemoveJob(self._files, [checkpoint_name(old)]))
-
-            if on_done is not None:
-                on_done()
         elif is_lack_of_space(error):
             path = self._files.path(checkpoint_name(job.number))
             fields: dict[str, object] = {"reason": describe(error), "file": path}

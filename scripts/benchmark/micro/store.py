@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from broker.core.recovery import recover_vhost
 from broker.store.api import OFFSET_BITS, Log, LogOwner, Segment
@@ -19,9 +19,6 @@ from broker.store.records import (
 from scripts.benchmark.frames import publish
 from scripts.benchmark.micro.knob import Act, Micro
 from scripts.benchmark.micro.stage import Caller, Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 __all__ = ["MICROS"]
 
@@ -87,9 +84,7 @@ class _Paper(Log):
     def is_checkpointing(self) -> bool:
         return False
 
-    def write_checkpoint(
-        self, records: list[list[bytes]], on_done: Callable[[], None] | None
-    ) -> None:
+    def write_checkpoint(self, records: list[list[bytes]]) -> None:
         """Paper keeps all."""
 
     def remove_segments(self, numbers: list[int]) -> None:
