@@ -21,6 +21,7 @@ from broker.auth.mechanisms import Credentials, build_mechanisms
 from broker.auth.users import UserStore, configure_users
 from broker.build import build_kind
 from broker.clock import Clock, SystemClock
+from broker.config.schema import AlarmsConfig
 from broker.core.node import Node
 from broker.core.settings import NodeSettings
 from broker.errors import StartError, StoreError
@@ -43,7 +44,7 @@ from broker.watches import Watch, start_watches
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.config.schema import AlarmsConfig, Config
+    from broker.config.schema import Config
     from broker.net.door import Door
     from broker.protocol.link import Link, Peer
     from broker.reload import Reloader
@@ -216,8 +217,9 @@ class Application:
         kept: Kept | None,
         watches: list[Watch],
     ) -> None:
-        # What the alarms go by; None until they are watched for.
-        self.alarms: AlarmsConfig | None = None
+        # What the alarms go by, and what the configuration wants them to go by.
+        self.alarms = AlarmsConfig()
+        self._configured_alarms = self.alarms
         self.node = node
         self.pump = pump
         self.sampler = Sampler(node)
@@ -264,7 +266,7 @@ class Application:
         data_dir = None if keeper is None else keeper.directory.path
         watches = start_watches(config.alarms, node, pump, data_dir, log)
         app = cls(node, pump, reception, listeners, kept, watches)
-        app.alarms = config.alarms
+        app.alarms = app._configured_alarms = config.alarms
         if isinstance(log, EventLog):
             log.on_line = node.tell_of_line
 
@@ -307,6 +309,11 @@ class Application:
         if metrics.prometheus.is_enabled or metrics.statsd.is_enabled or config.listeners.datagram:
             module = import_module("broker.telemetry")
             self.telemetry = await module.start_telemetry(self, config, log)
+
+    @property
+    def configured_alarms(self) -> AlarmsConfig:
+        """What the configuration in force wants the alarms to go by."""
+        return self._configured_alarms if self.reloader is None else self.reloader.config.alarms
 
     def set_alarms(self, alarms: AlarmsConfig) -> None:
         """Give the alarms other limits, until somebody does so again or the broker ends."""

@@ -21,8 +21,10 @@ from broker.config.schema import (
     AMQPListenerConfig,
     Config,
     HTTPListenerConfig,
+    LogConfig,
     MetricsListenerConfig,
 )
+from broker.core.node import BY_HAND
 from broker.logs import Log
 from broker.net.addresses import format_address
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.core.node import Node
+    from broker.reload import Outcome
 
 __all__ = ["Broker", "BrokerThread"]
 
@@ -65,15 +68,9 @@ class Broker:
         log_level: str = "warning",
     ) -> None:
         listener = AMQPListenerConfig(bind=host, port=port)
-        loaded = _load(config)
-        listeners = loaded.listeners._replace(amqp=(listener,))
-        self._config = loaded._replace(listeners=listeners)
-        # Nothing is kept unless it was said where: two brokers would want the usual place.
-        if self._config.storage.data_dir is None:
-            storage = self._config.storage._replace(memory_only=True)
-            self._config = self._config._replace(storage=storage)
-
-        self._config = _with_own_metrics(_with_own_management(self._config))
+        self._read = partial(_load, config, listener, log_level)
+        self._has_file = config is not None and not isinstance(config, Mapping)
+        self._config = self._read()
         self._log = Log(log_level)
         self._app: Application | None = None
 
@@ -110,6 +107,9 @@ class Broker:
             raise RuntimeError("the broker has been started already")
 
         self._app = await Application.start(self._config, self._log)
+        if self._has_file:
+            self._app.make_reloadable(self._config, self._log, self._read)
+
         try:
             self._app.start_http_api(self._config, self._log)
             await self._app.start_telemetry(self._config, self._log)
@@ -162,6 +162,31 @@ class Broker:
         """Take the statistics of now, which happens every few seconds otherwise."""
         app = self._running
         app.sampler.sample(app.node.clock.monotonic())
+
+    async def reload(self, *, prunes: bool = False, is_dry: bool = False) -> Outcome:
+        """Read the file that this broker was made from again, and take it on as a whole, or not.
+
+        Args:
+            prunes: remove what the file named before and names no longer.
+            is_dry: only tell what would happen.
+
+        """
+        reloader = self._running.reloader
+        if reloader is None:
+            raise RuntimeError("the broker was not made from a file")
+
+        return await reloader.reload(prunes=prunes, is_dry=is_dry)
+
+    def set_alarm(self, resource: str, *, is_on: bool = True) -> None:
+        """Hold publishers back as when memory or disk run short, or let them go on.
+
+        Args:
+            resource: ``memory`` or ``disk``.
+            is_on: whether they are held back.
+
+        """
+        app = self._running
+        app.pump.run(partial(app.node.set_alarm, BY_HAND[resource], is_on))
 
     @property
     def management_url(self) -> str:
@@ -253,7 +278,26 @@ class BrokerThread:
         await self._broker.stop()
 
 
-def _load(config: Mapping[str, object] | str | os.PathLike[str] | None) -> Config:
+def _load(
+    config: Mapping[str, object] | str | os.PathLike[str] | None,
+    listener: AMQPListenerConfig,
+    log_level: str,
+) -> Config:
+    loaded = _load_as_written(config)
+    listeners = loaded.listeners._replace(amqp=(listener,))
+    # The log goes where the program's own errors go.
+    log = LogConfig(
+        level=log_level, has_access=loaded.log.has_access, has_exchange=loaded.log.has_exchange
+    )
+    loaded = loaded._replace(listeners=listeners, log=log)
+    # Nothing is kept unless it was said where: two brokers would want the usual place.
+    if loaded.storage.data_dir is None:
+        loaded = loaded._replace(storage=loaded.storage._replace(memory_only=True))
+
+    return _with_own_metrics(_with_own_management(loaded))
+
+
+def _load_as_written(config: Mapping[str, object] | str | os.PathLike[str] | None) -> Config:
     if config is None:
         return DEFAULT_CONFIG
 

@@ -6,23 +6,35 @@ Importing this brings in aiohttp, which takes longer than everything else togeth
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from broker.logs import LEVELS
+from broker.logs import Log as EventLog
 from broker.management.app import build_application
 from broker.management.server import ManagementServer
-from broker.management.site import ListenerFact, MachineFacts, Site, Surroundings
+from broker.management.site import (
+    ListenerFact,
+    LogControl,
+    MachineFacts,
+    Operator,
+    ReloadReport,
+    Site,
+    Surroundings,
+)
 from broker.net.disk import DiskWatch, free_bytes
 from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-    from broker.config.schema import Config
+    from broker.config.schema import AlarmsConfig, Config
     from broker.core.node import Node
     from broker.metrics.sampler import Sampler
     from broker.net.listeners import Address
     from broker.net.pump import Pump
+    from broker.reload import Reloader
     from broker.watches import Watch
 
     Log = Callable[[str, str, dict[str, object]], None]
@@ -37,12 +49,19 @@ class Host(Protocol):
     pump: Pump
     sampler: Sampler
     watches: list[Watch]
+    alarms: AlarmsConfig
+    reloader: Reloader | None
 
     @property
     def addresses(self) -> list[Address]: ...
 
     @property
     def data_directory(self) -> str | None: ...
+
+    @property
+    def configured_alarms(self) -> AlarmsConfig: ...
+
+    def set_alarms(self, alarms: AlarmsConfig) -> None: ...
 
     async def save(self) -> None: ...
 
@@ -66,14 +85,14 @@ async def start_http_api(
     log: Log,
 ) -> HTTPAPI:
     """Serve the API of a broker on sockets that listen."""
-    site = _site_of(app, addresses, config.origin.path)
+    site = _site_of(app, addresses, config.origin.path, log)
     access_log = log if config.log.has_access else None
     server = ManagementServer(build_application(site), sockets, access_log)
     await server.start()
     return HTTPAPI(server)
 
 
-def _site_of(app: Host, addresses: list[Address], config_path: str) -> Site:
+def _site_of(app: Host, addresses: list[Address], config_path: str, log: Log) -> Site:
     def listeners() -> list[ListenerFact]:
         amqp = [ListenerFact("amqp", *address) for address in app.addresses]
         return amqp + [ListenerFact("http", *address) for address in addresses]
@@ -81,11 +100,38 @@ def _site_of(app: Host, addresses: list[Address], config_path: str) -> Site:
     around = Surroundings(
         listeners=listeners,
         machine=lambda: _machine_facts(app),
+        memory_bytes=lambda: available_bytes() or 0,
+        operator=_operator_of(app, log),
         save=app.save,
         data_directory=app.data_directory,
         config_files=(config_path,) if os.path.isfile(config_path) else (),
     )
     return Site(app.node, app.pump, app.sampler, around)
+
+
+def _operator_of(app: Host, log: Log) -> Operator:
+    reloader = app.reloader
+    reload: Callable[[bool, bool], Awaitable[ReloadReport]] | None = None
+    if reloader is not None and reloader.can_reload:
+        reload = partial(_reload, reloader)
+
+    return Operator(
+        alarms=lambda: app.alarms,
+        configured_alarms=lambda: app.configured_alarms,
+        set_alarms=app.set_alarms,
+        reload=reload,
+        log=_log_control(log) if isinstance(log, EventLog) else None,
+    )
+
+
+async def _reload(reloader: Reloader, prunes: bool, is_dry: bool) -> ReloadReport:
+    outcome = await reloader.reload(prunes=prunes, is_dry=is_dry)
+    changes = tuple((one.action, one.key, one.text) for one in outcome.plan.changes)
+    return ReloadReport(outcome.is_applied, outcome.problems, changes, outcome.pruned)
+
+
+def _log_control(log: EventLog) -> LogControl:
+    return LogControl(LEVELS, lambda: log.config, log.configure, log.reopen)
 
 
 def _machine_facts(app: Host) -> MachineFacts:

@@ -104,6 +104,16 @@ class Log:
         self._ranks = {category: LEVELS.index(level) for category, level in config.levels}
         self._config = config
 
+    @property
+    def config(self) -> LogConfig:
+        """What it was told to be last."""
+        if self._config is not None:
+            return self._config
+
+        from broker.config.schema import LogConfig
+
+        return LogConfig(level=LEVELS[self._rank], format=self._format)
+
     def _move_to(self, config: LogConfig) -> None:
         file: LogFile | None = None
         if config.file.path is not None:

@@ -38,9 +38,12 @@ if TYPE_CHECKING:
     from broker.core.parameter_commands import Parameter
     from broker.core.settings import NodeSettings
 
-__all__ = ["ConnectionHandle", "LogKeeper", "Node"]
+__all__ = ["BY_HAND", "ConnectionHandle", "LogKeeper", "Node"]
 
-SHORT_OF: Final = {"store": "disk"}
+BY_HAND: Final = {"memory": "memory by hand", "disk": "disk by hand"}
+"""Alarms that somebody raises to see what becomes of it; no measurement clears them."""
+
+SHORT_OF: Final = {"store": "disk", "memory by hand": "memory", "disk by hand": "disk"}
 """What clients are told is low when an alarm has another name."""
 
 EVENTS_VHOST: Final = "/"
@@ -360,7 +363,8 @@ class Node:
         """Raise or clear an alarm (rules MA-01..MA-04).
 
         Args:
-            name: ``memory``, ``disk`` or ``store``; or ``descriptors``, which is a quiet one.
+            name: ``memory``, ``disk`` or ``store``, or of BY_HAND; or ``descriptors``, which is a
+                quiet one.
             is_on: whether it holds.
             is_quiet: whether it is only to be seen, and holds nobody back.
 
@@ -388,8 +392,12 @@ class Node:
     def alarm_reason(self) -> str:
         """Why publishers are blocked, as connection.blocked says it; empty when they are not."""
         # RabbitMQ: by name, and "low on" once.
-        short = sorted({SHORT_OF.get(name, name) for name in self.alarms})
+        short = self.short_of()
         return f"low on {' & '.join(short)}" if short else ""
+
+    def short_of(self) -> list[str]:
+        """What there is too little of for publishers: ``disk``, ``memory``, both or nothing."""
+        return sorted({SHORT_OF.get(name, name) for name in self.alarms})
 
     def memory_is_short(self) -> None:
         """Leave to the disk what can be read back; call it again while it is true."""

@@ -19,7 +19,7 @@ __all__ = ["ROUTES"]
 
 NEVER_CACHE: Final = {"expires": "0", "pragma": "no-cache"}
 UNITS: Final = ("days", "weeks", "months", "years")
-RESOURCES: Final = {"disk": "disk space", "store": "disk space"}
+RESOURCES: Final = {"disk": "disk space"}
 """What alarms are called in RabbitMQ."""
 
 ALIASES: Final = {
@@ -46,7 +46,7 @@ async def check_alarms(call: Call) -> web.Response:
 
     alarms: list[JSON] = [
         {"node": node.settings.node_name, "resource": RESOURCES.get(name, name)}
-        for name in node.alarms
+        for name in node.short_of()
     ]
     return _ill("There are alarms in effect in the cluster", alarms=alarms)
 

@@ -64,6 +64,7 @@ thing here."""
 def _row(call: Call) -> JSON:
     node = call.node
     machine = call.site.around.machine()
+    short = node.short_of()
     stats = node_stats(call.site.sampler)
     known: dict[str, object] = {
         "mem_used": machine.memory_used_bytes,
@@ -84,10 +85,10 @@ def _row(call: Call) -> JSON:
         "run_queue": 0,
         "processors": os.cpu_count() or 1,
         "mem_limit": machine.memory_limit_bytes,
-        "mem_alarm": "memory" in node.alarms,
+        "mem_alarm": "memory" in short,
         "mem_calculation_strategy": "rss",
         "disk_free_limit": machine.disk_limit_bytes,
-        "disk_free_alarm": "disk" in node.alarms or "store" in node.alarms,
+        "disk_free_alarm": "disk" in short,
         "fd_total": machine.descriptors_max,
         "sockets_total": machine.sockets_max,
         "proc_total": 0,

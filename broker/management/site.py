@@ -14,12 +14,22 @@ from broker.core.actor import Actor
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from broker.config.schema import AlarmsConfig, LogConfig
     from broker.core.node import Node
     from broker.core.vhost import VirtualHost
     from broker.management.auth import Caller
     from broker.metrics.sampler import Sampler
 
-__all__ = ["ListenerFact", "MachineFacts", "Runner", "Site", "Surroundings"]
+__all__ = [
+    "ListenerFact",
+    "LogControl",
+    "MachineFacts",
+    "Operator",
+    "ReloadReport",
+    "Runner",
+    "Site",
+    "Surroundings",
+]
 
 SAFE_WAIT_S: Final = 30.0
 """How long a request waits for the disk; RabbitMQ waits as long for a confirm."""
@@ -56,12 +66,68 @@ class MachineFacts(NamedTuple):
     sockets_max: int = 0
 
 
+class ReloadReport(NamedTuple):
+    """What became of a configuration that was read again.
+
+    Attributes:
+        is_applied: whether it is in force now.
+        problems: why it cannot be, one line each.
+        changes: what differs: an action, a key of the file, and a text that may be empty.
+        pruned: what was removed, or would be, by key.
+
+    """
+
+    is_applied: bool
+    problems: tuple[str, ...]
+    changes: tuple[tuple[str, str, str], ...]
+    pruned: tuple[str, ...]
+
+
+class LogControl(NamedTuple):
+    """The log, as it can be set.
+
+    Attributes:
+        known_levels: all there are.
+        settings: tells how it is.
+        change: makes it otherwise.
+        reopen: opens its file anew.
+
+    """
+
+    known_levels: tuple[str, ...]
+    settings: Callable[[], LogConfig]
+    change: Callable[[LogConfig], None]
+    reopen: Callable[[], None]
+
+
+class Operator(NamedTuple):
+    """What can be set around the core while it runs.
+
+    Attributes:
+        alarms: tells the limits in force.
+        configured_alarms: tells those of the configuration.
+        set_alarms: gives the alarms other limits.
+        reload: reads the configuration again (whether it prunes, whether it only tells); None
+            where there is no file.
+        log: None where it is not the broker's to set.
+
+    """
+
+    alarms: Callable[[], AlarmsConfig]
+    configured_alarms: Callable[[], AlarmsConfig]
+    set_alarms: Callable[[AlarmsConfig], None]
+    reload: Callable[[bool, bool], Awaitable[ReloadReport]] | None
+    log: LogControl | None
+
+
 class Surroundings(NamedTuple):
     """What is around the broker core.
 
     Attributes:
         listeners: tells where the broker accepts.
         machine: tells of memory, disk and descriptors.
+        memory_bytes: tells how much memory the broker could have; 0 where that is not known.
+        operator: what can be set.
         save: waits until users, rights and the list of virtual hosts are on the disk.
         data_directory: where what lasts is kept; None where nothing is.
         config_files: what it was configured with.
@@ -70,6 +136,8 @@ class Surroundings(NamedTuple):
 
     listeners: Callable[[], list[ListenerFact]]
     machine: Callable[[], MachineFacts]
+    memory_bytes: Callable[[], int]
+    operator: Operator
     save: Callable[[], Awaitable[None]]
     data_directory: str | None
     config_files: tuple[str, ...]

@@ -212,7 +212,7 @@ def read_node(node: Node, machine: MachineReading, disk: DiskReading) -> Snapsho
         queue_count=sum(len(vhost.queues) for vhost in node.vhosts.values()),
         consumer_count=consumers,
         publisher_count=sum(1 for one in channels if one.publisher.publish_count),
-        alarms=(*node.alarms, *node.quiet_alarms),
+        alarms=(*node.short_of(), *node.quiet_alarms),
         machine=machine,
         disk=disk,
         consumer_timeout_s=(node.settings.consumer_timeout_ms / 1000.0) or None,
