@@ -37,6 +37,9 @@ TASK_HOMES: Final = (
     "broker/embedded.py",
     "broker/http_door.py",
     "broker/keeper.py",
+    "broker/client/",
+    "broker/queues/",
+    "broker/tasks/",
 )
 REAL_TIME: Final = "tests/crash/"
 """Its brokers are processes that are killed at some moment, so that moment has to come."""

@@ -1,0 +1,174 @@
+"""Toolkit: values to bytes and back. Shared by client, queues and tasks.
+
+Invariant: what is not accepted is not decoded: pickle runs code, so it is read only by those who
+ask for it by name. The content type of a message says which codec wrote it.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_checkable
+
+import msgspec
+
+from broker.client.errors import DecodeError, EncodeError, InvalidValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = [
+    "BYTES",
+    "JSON",
+    "MSGPACK",
+    "PICKLE",
+    "Codec",
+    "Codecs",
+    "codec_named",
+]
+
+T = TypeVar("T")
+
+BYTES: Final = "application/octet-stream"
+TEXT: Final = "text/plain"
+
+
+@runtime_checkable
+class Codec(Protocol):
+    """Writes and reads one format. Anything that has these three is one."""
+
+    @property
+    def content_type(self) -> str:
+        """What messages of this format say they are."""
+        ...
+
+    def encode(self, value: object) -> bytes:
+        """Return the bytes of a value; whatever it raises becomes an :class:`EncodeError`."""
+        ...
+
+    def decode(self, data: bytes, into: Any) -> Any:
+        """Return the value of some bytes, of the type ``into``, or any if that is None."""
+        ...
+
+
+class _Json:
+    content_type: Final = "application/json"
+
+    def encode(self, value: object) -> bytes:
+        return msgspec.json.encode(value)
+
+    def decode(self, data: bytes, into: Any) -> Any:
+        return msgspec.json.decode(data, type=Any if into is None else into)
+
+
+class _Msgpack:
+    content_type: Final = "application/msgpack"
+
+    def encode(self, value: object) -> bytes:
+        return msgspec.msgpack.encode(value)
+
+    def decode(self, data: bytes, into: Any) -> Any:
+        return msgspec.msgpack.decode(data, type=Any if into is None else into)
+
+
+class _Pickle:
+    content_type: Final = "application/x-python-pickle"
+
+    def encode(self, value: object) -> bytes:
+        return pickle.dumps(value)
+
+    def decode(self, data: bytes, into: Any) -> Any:
+        value = pickle.loads(data)  # noqa: S301 - opt-in
+        if isinstance(into, type) and not isinstance(value, into):
+            raise TypeError(f"it is of {type(value).__name__}, not of {into.__name__}")
+
+        return value
+
+
+JSON: Final[Codec] = _Json()
+MSGPACK: Final[Codec] = _Msgpack()
+PICKLE: Final[Codec] = _Pickle()
+
+NAMED: Final[dict[str, Codec]] = {"json": JSON, "msgpack": MSGPACK, "pickle": PICKLE}
+
+
+def codec_named(codec: str | Codec) -> Codec:
+    """Return the codec of that name; a codec is itself.
+
+    Raises:
+        InvalidValue: there is none.
+
+    """
+    if not isinstance(codec, str):
+        return codec
+
+    if codec not in NAMED:
+        raise InvalidValue(f"there is no codec {codec!r}; there are {', '.join(NAMED)}")
+
+    return NAMED[codec]
+
+
+class Codecs:
+    """Writes with one codec, and reads what it was told to accept.
+
+    Args:
+        codec: what to write with: ``json``, ``msgpack``, ``pickle`` or one of your own.
+        accept: what else to read. JSON and msgpack are always read, they can do no harm.
+
+    """
+
+    def __init__(self, codec: str | Codec = "json", accept: Iterable[str | Codec] = ()) -> None:
+        self.default = codec_named(codec)
+        readable = [JSON, MSGPACK, self.default, *map(codec_named, accept)]
+        self._readable = {one.content_type: one for one in readable}
+
+    def encode(self, value: object) -> tuple[bytes, str]:
+        """Return the bytes and the content type of a value. Bytes are sent as they are.
+
+        Raises:
+            EncodeError: the codec cannot write that.
+
+        """
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value), BYTES
+
+        try:
+            return self.default.encode(value), self.default.content_type
+        except Exception as problem:
+            raise EncodeError(
+                f"{self.default.content_type} cannot write {type(value).__name__}: {problem}"
+            ) from problem
+
+    def decode(self, data: bytes, content_type: str | None, into: type[T] | None = None) -> T:
+        """Return the value of a message.
+
+        A message of others that does not say what it is, or says bytes, is bytes, unless a type is
+        asked for: then it is taken for what this side writes.
+
+        Raises:
+            DecodeError: it is of a kind that is not accepted, broken, or of another type.
+
+        """
+        name = (content_type or BYTES).partition(";")[0].strip().lower()
+        if name == BYTES and into in (None, bytes, object):
+            return cast("T", data)
+
+        codec = self.default if name == BYTES else self._readable.get(name)
+        try:
+            if codec is not None:
+                return cast("T", codec.decode(data, into))
+
+            if name.startswith("text/"):
+                text: object = data.decode("utf-8")
+                return cast("T", text if into is None else msgspec.convert(text, into))
+        except Exception as problem:
+            raise DecodeError(f"not readable as {codec_label(name, into)}: {problem}") from problem
+
+        raise DecodeError(f"messages of {name} are not accepted here")
+
+
+def codec_label(name: str, into: object) -> str:
+    """Say what was expected, for a text."""
+    if into is None:
+        return name
+
+    return f"{name} of {into.__name__ if isinstance(into, type) else into}"

@@ -1,0 +1,193 @@
+"""Toolkit: whether and when to try again. Used by consumers, pumps and tasks alike.
+
+Invariant: nothing here touches a message, a clock or a broker; a policy is asked and answers.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+from broker.client.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["NO_RETRY", "Backoff", "Exponential", "Fixed", "Linear", "Retry"]
+
+EXPONENT_MAX: Final = 1000
+"""2.0 to the power of more than that is not a float any more."""
+
+
+@runtime_checkable
+class Backoff(Protocol):
+    """How long to wait after the n-th failure, n from 1. Write your own if none here fits."""
+
+    def wait(self, failures: int, chance: float) -> float:
+        """Return seconds. ``chance`` is a random number from 0 up to but not including 1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """The same wait each time."""
+
+    delay: float = 1.0
+    jitter: float = 0.0
+    """A share of the wait by which it may be shorter or longer: 0.1 is ten percent either way."""
+
+    def __post_init__(self) -> None:
+        _check_seconds("delay", self.delay)
+        _check_jitter(self.jitter)
+
+    def wait(self, failures: int, chance: float) -> float:
+        """See :class:`Backoff`."""
+        return _spread(self.delay, self.jitter, chance)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """``first``, ``first + step``, ``first + 2 * step``... and never more than ``cap``."""
+
+    first: float = 1.0
+    step: float = 1.0
+    cap: float = 60.0
+    jitter: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("first", "step", "cap"):
+            _check_seconds(name, getattr(self, name))
+
+        _check_jitter(self.jitter)
+
+    def wait(self, failures: int, chance: float) -> float:
+        """See :class:`Backoff`."""
+        wanted = min(self.first + self.step * (max(failures, 1) - 1), self.cap)
+        return min(_spread(wanted, self.jitter, chance), self.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class Exponential:
+    """``first``, ``first * factor``, ``first * factor ** 2``... and never more than ``cap``."""
+
+    first: float = 1.0
+    factor: float = 2.0
+    cap: float = 60.0
+    jitter: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("first", "cap"):
+            _check_seconds(name, getattr(self, name))
+
+        if not (math.isfinite(self.factor) and self.factor >= 1):
+            raise InvalidValue(f"factor is to be at least 1, not {self.factor!r}")
+
+        _check_jitter(self.jitter)
+
+    def wait(self, failures: int, chance: float) -> float:
+        """See :class:`Backoff`."""
+        exponent = min(max(failures, 1) - 1, EXPONENT_MAX)
+        try:
+            wanted = min(self.first * self.factor**exponent, self.cap)
+        except OverflowError:
+            wanted = self.cap
+
+        return min(_spread(wanted, self.jitter, chance), self.cap)
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """What to do when handling a message has failed.
+
+    ``Retry(3, Fixed(10), on=(OSError,))`` handles a message at most three times, ten seconds apart,
+    and gives up at once on anything but an :class:`OSError`.
+
+    Args:
+        attempts: how often a message is handled at most, the first time included. Three attempts
+            are two retries: :meth:`retries` counts the other way.
+        backoff: how long to wait in between.
+        on: the exceptions that are worth another attempt.
+        never: the exceptions that are not, even if they are of a class in ``on``.
+
+    """
+
+    attempts: int = 5
+    backoff: Backoff = field(default_factory=Exponential)
+    on: tuple[type[BaseException], ...] = (Exception,)
+    never: tuple[type[BaseException], ...] = ()
+
+    def __post_init__(self) -> None:
+        is_count = isinstance(self.attempts, int) and not isinstance(self.attempts, bool)
+        if not is_count or self.attempts < 1:
+            raise InvalidValue(f"attempts is to be a number from 1 on, not {self.attempts!r}")
+
+        for name in ("on", "never"):
+            object.__setattr__(self, name, _as_classes(name, getattr(self, name)))
+
+    @classmethod
+    def retries(cls, count: int, backoff: Backoff | None = None) -> Retry:
+        """Return a policy of ``count`` attempts after the first one."""
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise InvalidValue(f"retries is to be a number from 0 on, not {count!r}")
+
+        return cls(count + 1, Exponential() if backoff is None else backoff)
+
+    def allows(self, error: BaseException | None) -> bool:
+        """Say whether this error is worth another attempt, however many there were.
+
+        An error that is not known, None, is: somebody said "failed" without a reason.
+        """
+        if error is None:
+            return True
+
+        return isinstance(error, self.on) and not isinstance(error, self.never)
+
+    def next_delay(
+        self,
+        attempt: int,
+        error: BaseException | None = None,
+        *,
+        chance: Callable[[], float] = random.random,
+    ) -> float | None:
+        """Return the seconds to wait before the next attempt; None to give up.
+
+        Args:
+            attempt: which attempt has just failed, counted from 1.
+            error: what it failed with.
+            chance: where random numbers from 0 to 1 come from.
+
+        """
+        if attempt >= self.attempts or not self.allows(error):
+            return None
+
+        return max(0.0, self.backoff.wait(attempt, chance()))
+
+
+NO_RETRY: Final = Retry(attempts=1)
+"""One attempt, and then it is dead."""
+
+
+def _spread(wait: float, jitter: float, chance: float) -> float:
+    return wait * (1 + jitter * (2 * chance - 1))
+
+
+def _check_seconds(name: str, value: float) -> None:
+    if isinstance(value, bool) or not (math.isfinite(value) and value >= 0):
+        raise InvalidValue(f"{name} is to be a number of seconds from 0 on, not {value!r}")
+
+
+def _check_jitter(value: float) -> None:
+    if isinstance(value, bool) or not (math.isfinite(value) and 0 <= value <= 1):
+        raise InvalidValue(f"jitter is to be a share between 0 and 1, not {value!r}")
+
+
+def _as_classes(name: str, value: object) -> tuple[type[BaseException], ...]:
+    """Accept one class for a tuple of one: it is what one writes without thinking."""
+    classes = value if isinstance(value, tuple) else (value,)
+    for one in classes:
+        if not (isinstance(one, type) and issubclass(one, BaseException)):
+            raise InvalidValue(f"{name} is to list classes of exceptions, not {one!r}")
+
+    return classes

@@ -1,0 +1,248 @@
+"""Toolkit: what a queue is to be like, and the AMQP arguments that this is.
+
+Invariant: whatever one asks for that a broker would ignore or refuse is refused here, by name.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal
+
+from broker.client.errors import InvalidName, InvalidPriority, InvalidValue
+from broker.client.retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["DEAD_EXCHANGE", "DEAD_SUFFIX", "QueueSpec", "check_queue_name", "dead_queue_name"]
+
+DEAD_EXCHANGE: Final = "leveret.dead"
+"""The topic exchange that every dead letter goes through, by the name of the queue it was in."""
+
+DEAD_SUFFIX: Final = ".dead"
+"""The dead letters of the queue ``orders`` are in the queue ``orders.dead``."""
+
+QUEUE_NAME_BYTES_MAX: Final = 200
+"""AMQP has 255; the names of what belongs to a queue are its name and some more."""
+
+CLASSIC_PRIORITY_MAX: Final = 255
+QUORUM_PRIORITY_MAX: Final = 31
+MILLISECONDS_MAX: Final = 2**32 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSpec:
+    """What a queue is like. ``QueueSpec()`` is a durable queue with five attempts and dead letters.
+
+    Times are seconds, fractions included. What is None is the broker's default, mostly no limit.
+    """
+
+    kind: Literal["classic", "quorum"] = "classic"
+    durable: bool = True
+    """Survives a restart of the broker, and so do its messages."""
+
+    exclusive: bool = False
+    """This client's alone, and gone with its connection."""
+
+    auto_delete: bool = False
+    """Gone when its last consumer is."""
+
+    expires: float | None = None
+    """Gone when it was not used for so long."""
+
+    retry: Retry = field(default_factory=Retry)
+    """How often, and how long apart, a message is handled that fails."""
+
+    ack_timeout: float | None = None
+    """How long handling may take without :meth:`Delivery.touch`; after that it has failed."""
+
+    message_ttl: float | None = None
+    """How long a message waits before it is a dead letter."""
+
+    max_length: int | None = None
+    """How many messages may wait."""
+
+    max_bytes: int | None = None
+    """How many bytes of messages may wait."""
+
+    on_full: Literal["reject", "drop-oldest"] = "reject"
+    """What happens then: the sender is told, with :class:`QueueFull`, or the oldest goes."""
+
+    max_priority: int | None = None
+    """Messages have priorities from 0 to this one."""
+
+    priority_order: Literal["high", "low"] = "high"
+    """Which comes first: ``high`` numbers, as in AMQP, or ``low`` ones. It concerns senders alone:
+    on the wire the higher number is always first."""
+
+    dead_letter: bool = True
+    """Keep what failed for good, or expired, in the queue ``<name>.dead``; else it is gone."""
+
+    max_dead_letters: int | None = None
+    """How many of them to keep; the oldest go first."""
+
+    dedupe_window: float | None = None
+    """Skip a message whose id a consumer of this client has handled within so many seconds."""
+
+    single_active_consumer: bool = False
+    """One consumer at a time, the next one when that is gone; so order holds."""
+
+    arguments: Mapping[str, object] = field(default_factory=dict, hash=False)
+    """Further arguments of ``queue.declare``, for what has no name here."""
+
+    def __post_init__(self) -> None:
+        for name in ("expires", "ack_timeout", "message_ttl", "dedupe_window"):
+            _check_seconds(name, getattr(self, name))
+
+        for name in ("max_length", "max_bytes", "max_priority", "max_dead_letters"):
+            _check_count(name, getattr(self, name))
+
+        _check_choice("kind", self.kind, ("classic", "quorum"))
+        _check_choice("on_full", self.on_full, ("reject", "drop-oldest"))
+        _check_choice("priority_order", self.priority_order, ("high", "low"))
+        if self.max_priority is not None and self.max_priority > self._priority_bound:
+            raise InvalidValue(
+                f"a {self.kind} queue has priorities up to {self._priority_bound}, "
+                f"not {self.max_priority}"
+            )
+
+        if self.kind == "quorum" and (self.exclusive or self.auto_delete or not self.durable):
+            raise InvalidValue("a quorum queue is durable, and neither exclusive nor auto_delete")
+
+    @property
+    def _priority_bound(self) -> int:
+        return CLASSIC_PRIORITY_MAX if self.kind == "classic" else QUORUM_PRIORITY_MAX
+
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether there is a queue for dead letters: not for what goes with its connection."""
+        return self.dead_letter and not self.exclusive
+
+    def arguments_for(self, name: str) -> dict[str, object]:
+        """Return the arguments of ``queue.declare`` for the queue ``name``."""
+        found: dict[str, object] = {}
+        if self.kind != "classic":
+            found["x-queue-type"] = self.kind
+
+        if self.has_dead_letters:
+            found["x-dead-letter-exchange"] = DEAD_EXCHANGE
+            found["x-dead-letter-routing-key"] = name
+
+        if self.max_length is not None or self.max_bytes is not None:
+            is_rejecting = self.on_full == "reject"
+            found["x-overflow"] = "reject-publish" if is_rejecting else "drop-head"
+
+        if self.max_priority is not None and self.kind == "classic":
+            found["x-max-priority"] = self.max_priority
+
+        if self.single_active_consumer:
+            found["x-single-active-consumer"] = True
+
+        _put(found, "x-message-ttl", _as_ms(self.message_ttl))
+        _put(found, "x-expires", _as_ms(self.expires))
+        _put(found, "x-max-length", self.max_length)
+        _put(found, "x-max-length-bytes", self.max_bytes)
+        return found | dict(self.arguments)
+
+    def dead_arguments(self) -> dict[str, object]:
+        """Return the arguments of ``queue.declare`` for the queue of the dead letters."""
+        found: dict[str, object] = {}
+        if self.kind != "classic":
+            found["x-queue-type"] = self.kind
+
+        if self.max_dead_letters is not None:
+            found["x-max-length"] = self.max_dead_letters
+            found["x-overflow"] = "drop-head"
+
+        return found
+
+    def wire_priority(self, priority: int | None) -> int | None:
+        """Return the priority to send for the one that was given; None to send none.
+
+        Raises:
+            InvalidPriority: the queue does not have that one.
+
+        """
+        if self.max_priority is None:
+            if priority is not None and priority != 0:
+                raise InvalidPriority(
+                    f"priority {priority!r} would be ignored: the queue has no max_priority"
+                )
+
+            return None
+
+        given = 0 if priority is None else priority
+        if isinstance(given, bool) or not isinstance(given, int):
+            raise InvalidPriority(f"a priority is a whole number, not {given!r}")
+
+        if not 0 <= given <= self.max_priority:
+            raise InvalidPriority(f"priority {given} is not between 0 and {self.max_priority}")
+
+        return given if self.priority_order == "high" else self.max_priority - given
+
+    def given_priority(self, wire: int | None) -> int:
+        """Return the priority that a message was given, from the one it has on the wire."""
+        if self.max_priority is None or self.priority_order == "high":
+            return wire or 0
+
+        return max(0, self.max_priority - (wire or 0))
+
+
+def dead_queue_name(name: str) -> str:
+    """Return the name of the queue with the dead letters of the queue ``name``."""
+    return name + DEAD_SUFFIX
+
+
+def check_queue_name(name: str) -> str:
+    """Return the name if a queue can be declared by it.
+
+    Raises:
+        InvalidName: it cannot, and the text says why.
+
+    """
+    if not isinstance(name, str) or not name:
+        raise InvalidName(f"a queue has a name, and that is a text, not {name!r}")
+
+    if len(name.encode("utf-8", "surrogateescape")) > QUEUE_NAME_BYTES_MAX:
+        raise InvalidName(f"{name[:40]!r}... is longer than {QUEUE_NAME_BYTES_MAX} bytes")
+
+    if name.startswith("amq."):
+        raise InvalidName(f"{name!r}: names that begin with amq. are the broker's own")
+
+    if any(word in ("*", "#") for word in name.split(".")):
+        raise InvalidName(f"{name!r}: the words * and # are patterns of topics")
+
+    return name
+
+
+def _put(arguments: dict[str, object], key: str, value: int | None) -> None:
+    if value is not None:
+        arguments[key] = value
+
+
+def _as_ms(seconds: float | None) -> int | None:
+    """Round up: nothing is to expire early."""
+    return None if seconds is None else math.ceil(seconds * 1000)
+
+
+def _check_seconds(name: str, value: float | None) -> None:
+    if value is None:
+        return
+
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value * 1000 <= MILLISECONDS_MAX:
+        raise InvalidValue(f"{name} is to be more than 0 and at most 49 days, not {value!r}")
+
+
+def _check_count(name: str, value: int | None) -> None:
+    if value is None:
+        return
+
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidValue(f"{name} is to be a number from 1 on, not {value!r}")
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidValue(f"{name} is one of {', '.join(choices)}, not {value!r}")
