@@ -408,11 +408,11 @@ class Consumer:
         tail_size: i64 = address.tail_size
         if tag >> 8 != self._prefix_page or tail_size != self._prefix_tail_size:
             self._prepare_prefix(tag, tail_size)
-            tracer = self.queue.vhost.tracer
-            if tracer is not None:
+            watcher = self.queue.vhost.watcher
+            if watcher is not None:
                 # Not to be remembered, so that each delivery comes by here.
                 self.forget_prefix()
-                tracer.delivered(message, self.queue.name, deliveries)
+                watcher.delivered(message, self, self.no_ack)
 
         output = self.output
         content = message.content

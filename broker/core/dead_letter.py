@@ -214,6 +214,9 @@ class DeadLetters:
         is_sent = settings.dead_letter_exchange in self._vhost.exchanges
         strategy = "at_most_once" if is_sent else "disabled"
         self._vhost.tally.count_death(queue.type, reason, strategy)
+        if self._vhost.witness is not None:
+            self._vhost.witness.died(queue, message, reason)
+
         if settings.dead_letter_exchange is None:
             return
 
@@ -268,6 +271,10 @@ class DeadLetters:
             targets = [target for target in targets if not is_cycle(history, target.name)]
 
         exchange.publish_out += len(targets)
+        witness = self._vhost.witness
+        if witness is not None:
+            witness.buried(burial.queue, burial.message, letter, targets)
+
         if burial.retained is not None:
             return _hand_over_certainly(burial.retained, letter, targets, keepers)
 

@@ -142,7 +142,7 @@ class Publisher:
         route.exchange = exchange
         route.depends_on_headers = depends_on_headers
         route.queues = queues
-        is_plain = not depends_on_headers and route.topic_refusal is None and vhost.tracer is None
+        is_plain = not depends_on_headers and route.topic_refusal is None and vhost.watcher is None
         route.queue = queues[0] if len(queues) == 1 and is_plain else None
         route.generation = vhost.generation
 
@@ -261,9 +261,9 @@ class Publisher:
         if is_returned and keepers:
             is_returned = not _is_vouched_for(keepers, keys_of(message), properties)
 
-        tracer = self._vhost.tracer
-        if tracer is not None:
-            tracer.published(message, queues, self._deliveries)
+        watcher = self._vhost.watcher
+        if watcher is not None:
+            watcher.published(message, queues, self._deliveries, is_returned)
 
         publication = Publication(message, queues, ttl_ms, is_returned)
         publication.keepers = keepers

@@ -213,4 +213,7 @@ def purge_queue(vhost: VirtualHost, actor: Actor, name: str) -> int:
     queue = queue_named(vhost, name)
     actor.check_unlocked(queue)
     queue.check_purge()
+    if vhost.witness is not None:
+        vhost.witness.dropped(queue, int(queue.ready_count), "purged")
+
     return queue.purge()

@@ -3,9 +3,7 @@
 While a virtual host is traced, each publish and each delivery goes, with headers that describe it,
 to the exchange ``amq.rabbitmq.trace``. What concerns that exchange itself is not traced.
 
-**Off, it costs nothing.** Publishing and delivering remember what they found out, and only where
-they have nothing remembered do they ask for a tracer; a traced virtual host has them remember
-nothing (:meth:`~broker.core.vhost.VirtualHost.trace`).
+Off, it costs nothing (:mod:`broker.core.watcher`).
 """
 
 from __future__ import annotations
@@ -15,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 from broker.core.forwarding import keys_of
 from broker.core.message import Address, Message, content_with_properties
 from broker.core.outbox import Outbox, short_key
+from broker.core.watcher import Watcher
 from broker.wire.properties import parse_properties, set_headers
 from broker.wire.tables import Arguments, Field, TableError
 
 if TYPE_CHECKING:
-    from broker.core.consumer import Deliveries
+    from broker.core.consumer import Consumer, Deliveries
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
     from broker.wire.properties import Properties
@@ -31,7 +30,7 @@ NO_PROPERTIES: Final = b"\x00\x00"
 INT_MAX: Final = (1 << 31) - 1
 
 
-class Tracer:
+class Tracer(Watcher):
     """Traces one virtual host.
 
     Args:
@@ -47,16 +46,18 @@ class Tracer:
         self._node_name = node_name
         self._outbox = Outbox(vhost, TRACE_EXCHANGE)
 
-    def published(self, message: Message, queues: list[Queue], deliveries: Deliveries) -> None:
+    def published(
+        self, message: Message, queues: list[Queue], deliveries: Deliveries, is_returned: bool
+    ) -> None:
         """Tell of a publish that was routed, whether it reached anything or not."""
         routed = [Field("S", queue.name) for queue in queues]
         more: Arguments = {"routed_queues": Field("A", routed)}
         self._tell(f"publish.{message.address.exchange}", message, deliveries, more)
 
-    def delivered(self, message: Message, queue_name: str, deliveries: Deliveries) -> None:
+    def delivered(self, message: Message, consumer: Consumer, no_ack: bool) -> None:
         """Tell of a delivery, to a consumer or in answer to basic.get."""
         more: Arguments = {"redelivered": Field("I", int(message.redelivered))}
-        self._tell(f"deliver.{queue_name}", message, deliveries, more)
+        self._tell(f"deliver.{consumer.queue.name}", message, consumer.deliveries, more)
 
     def _tell(self, key: str, message: Message, deliveries: Deliveries, more: Arguments) -> None:
         if message.address.exchange == TRACE_EXCHANGE or not self._outbox.is_heard():

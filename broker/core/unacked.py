@@ -86,6 +86,17 @@ class Unacked:
         self.count = 0
         return taken
 
+    def peek(self, tag: i64, multiple: bool) -> list[Message]:
+        """What a settlement of this tag would take, left where it is."""
+        if multiple and tag != 0 and self._find(tag) < 0:
+            return []
+
+        everything = self.messages()
+        if multiple:
+            return [one for one in everything if tag == 0 or one.delivery_tag <= tag]
+
+        return [one for one in everything if one.delivery_tag == tag]
+
     def messages(self) -> list[Message]:
         """Everything, in order, left where it is."""
         return self._messages(self._head, len(self._entries))

@@ -27,6 +27,7 @@ from broker.core.reply_to import ReplyQueue, ReplySink, looks_generated
 from broker.core.routing import NO_KEEPERS, RouteResult, route
 from broker.core.tally import VHostTally
 from broker.core.vhost_metadata import NO_METADATA
+from broker.core.watcher import Pair, Watcher, Witness
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -98,6 +99,8 @@ class VirtualHost:
         "tally",
         "topic_hash_words_max",
         "tracer",
+        "watcher",
+        "witness",
     )
 
     def __init__(
@@ -117,7 +120,10 @@ class VirtualHost:
         self._random_bytes = random_bytes
         self._chance = b""
         self.topic_hash_words_max = topic_hash_words_max
+        # Who looks at what passes: the firehose, a witness, and what the ways of messages ask.
         self.tracer: Tracer | None = None
+        self.witness: Witness | None = None
+        self.watcher: Watcher | None = None
         self.events: Events | None = None
         self.queues: dict[str, Queue] = {}
         self._exclusive_queues: dict[object, dict[Queue, None]] = {}
@@ -170,7 +176,19 @@ class VirtualHost:
     def trace(self, tracer: Tracer | None) -> None:
         """Have publishes and deliveries traced, or no longer (rule E-135)."""
         self.tracer = tracer
-        # What is remembered was found out without it.
+        self._look()
+
+    def watch(self, witness: Witness | None) -> None:
+        """Have all that happens to messages witnessed, on channels that are opened from now on."""
+        self.witness = witness
+        self._look()
+
+    def _look(self) -> None:
+        self.watcher = self.tracer or self.witness
+        if self.tracer is not None and self.witness is not None:
+            self.watcher = Pair(self.tracer, self.witness)
+
+        # What is remembered was found out without them.
         self.generation += 1
         for queue in [*self.queues.values(), *self.reply_queues.values()]:
             for consumer in queue.consumers:
@@ -267,6 +285,9 @@ class VirtualHost:
 
         self.generation += 1
         self.tally.queues_deleted += 1
+        if self.witness is not None:
+            self.witness.dropped(queue, int(queue.ready_count), "deleted")
+
         queue.tell(self.tally.queues_of(queue.type))
         orphans = queue.discard()
         if self.journal is not None and queue.log_id > 0:

@@ -86,6 +86,7 @@ class Channel:
     __slots__ = (
         "_assembly",
         "_holds_notices",
+        "_is_watched",
         "_late_notices",
         "actor",
         "channel_id",
@@ -114,8 +115,9 @@ class Channel:
         self.vhost = vhost
         self.actor = actor
         self.state = CHANNEL_RUNNING
-        # Open, and no content pending: what the fast paths ask before they take a frame.
-        self.is_ready = True
+        # Open, no content pending, no witness: what the fast paths ask before they take a frame.
+        self._is_watched = vhost.witness is not None
+        self.is_ready = not self._is_watched
         self.method_index: i64 = 0
         self.deliveries = Deliveries(connection.output, channel_id, self.consumer_lost)
         self.deliveries.actor = actor
@@ -184,7 +186,7 @@ class Channel:
         if assembly is not None:
             if assembly.take(decoder):
                 self._assembly = None
-                self.is_ready = True
+                self.is_ready = not self._is_watched
                 self._handle_content(assembly)
 
             return
@@ -380,6 +382,10 @@ class Channel:
             self.deliveries.transaction = None
 
         if messages:
+            witness = self.vhost.witness
+            if witness is not None:
+                witness.settling(messages, "closed")
+
             self.deliveries.give_back(messages, is_failure=True)
 
         for consumer in consumers:

@@ -119,10 +119,6 @@ def get(channel: Channel, method: BasicGet) -> None:
     if message.redelivered:
         deliveries.redeliver_count += 1
 
-    tracer = channel.vhost.tracer
-    if tracer is not None:
-        tracer.delivered(message, queue.name, deliveries)
-
     tag = deliveries.next_tag
     deliveries.next_tag = tag + 1
     if method.no_ack:
@@ -134,6 +130,10 @@ def get(channel: Channel, method: BasicGet) -> None:
         deliveries.unacked.add(message)
         channel.connection.ages.watch()
 
+    watcher = channel.vhost.watcher
+    if watcher is not None:
+        watcher.delivered(message, deliveries.getter_for(queue), method.no_ack)
+
     payload = encode_get_ok(
         int(tag), message.redelivered, message.address.wire, int(queue.ready_count)
     )
@@ -142,17 +142,32 @@ def get(channel: Channel, method: BasicGet) -> None:
 
 def ack(channel: Channel, method: BasicAck) -> None:
     """basic.ack."""
-    channel.ack(_signed(method.delivery_tag), method.multiple)
+    tag = _signed(method.delivery_tag)
+    _tell(channel, tag, method.multiple, "ack")
+    channel.ack(tag, method.multiple)
 
 
 def nack(channel: Channel, method: BasicNack) -> None:
     """basic.nack."""
-    channel.nack(_signed(method.delivery_tag), method.multiple, method.requeue)
+    tag = _signed(method.delivery_tag)
+    _tell(channel, tag, method.multiple, "nack-requeue" if method.requeue else "nack")
+    channel.nack(tag, method.multiple, method.requeue)
 
 
 def reject(channel: Channel, method: BasicReject) -> None:
     """basic.reject."""
-    channel.nack(_signed(method.delivery_tag), False, method.requeue)
+    tag = _signed(method.delivery_tag)
+    _tell(channel, tag, False, "reject-requeue" if method.requeue else "reject")
+    channel.nack(tag, False, method.requeue)
+
+
+def _tell(channel: Channel, tag: int, multiple: bool, how: str) -> None:
+    """Tell a witness what is going to be settled; in a transaction that is for the commit."""
+    witness = channel.vhost.witness
+    if witness is not None and channel.transaction is None:
+        messages = channel.deliveries.unacked.peek(tag, multiple)
+        if messages:
+            witness.settling(messages, how)
 
 
 def _signed(tag: int) -> int:
@@ -183,4 +198,9 @@ def _check_requeue(requeue: bool) -> None:
 
 
 def _recover(channel: Channel) -> None:
-    channel.deliveries.give_back(channel.deliveries.unacked.take_all())
+    messages = channel.deliveries.unacked.take_all()
+    witness = channel.vhost.witness
+    if witness is not None and messages:
+        witness.settling(messages, "recover")
+
+    channel.deliveries.give_back(messages)

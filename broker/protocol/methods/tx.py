@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.confirms import Confirms
-from broker.core.transaction import ACK, REQUEUE, Transaction
+from broker.core.transaction import ACK, REJECT, REQUEUE, Transaction
 from broker.errors import PreconditionFailed
 from broker.wire import codec
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from broker.wire.methods import ConfirmSelect, TxCommit, TxRollback, TxSelect
 
 __all__ = ["commit", "confirm_select", "rollback", "select"]
+
+SETTLEMENTS: Final = {ACK: "ack", REJECT: "nack", REQUEUE: "nack-requeue"}
+"""As a witness is told of them; by which of two methods is not known any more."""
 
 
 def confirm_select(channel: Channel, method: ConfirmSelect) -> None:
@@ -54,7 +57,11 @@ def commit(channel: Channel, method: TxCommit) -> None:
         channel.send(codec.TX_COMMIT_OK)
 
     deliveries = channel.deliveries
+    witness = channel.vhost.witness
     for settlement in transaction.take_settlements():
+        if witness is not None:
+            witness.settling(settlement.messages, SETTLEMENTS[settlement.kind])
+
         if settlement.kind == ACK:
             deliveries.settle(settlement.messages)
         elif settlement.kind == REQUEUE:
