@@ -51,7 +51,11 @@ if TYPE_CHECKING:
     from broker.store.counted import DiskCounts
     from broker.telemetry import Telemetry
 
+    from broker.net.transport import Session
+
     Log = Callable[[str, str, dict[str, object]], None]
+
+    SessionFactory = Callable[[Node, Link, Peer], Session]
 
     LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -235,8 +239,21 @@ class Application:
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def start(cls, config: Config, log: Log, clock: Clock | None = None) -> Application:
+    async def start(
+        cls,
+        config: Config,
+        log: Log,
+        clock: Clock | None = None,
+        *,
+        make_session: SessionFactory = Connection,
+    ) -> Application:
         """Build a broker and accept connections in the running loop.
+
+        Args:
+            config: as it was read.
+            log: told of everything.
+            clock: where time comes from, if not from the machine.
+            make_session: makes what stands between a socket and the core.
 
         Raises:
             ConfigProblems: what only the core could find wrong with the configuration.
@@ -256,7 +273,7 @@ class Application:
         try:
             node = build_node(config, clock, log, kept)
             pump = Pump(node, clock, loop)
-            listeners, reception = await _listen(config, node, pump, log)
+            listeners, reception = await _listen(config, node, pump, log, make_session)
         except BaseException:
             if kept is not None:
                 kept.abandon()
@@ -413,9 +430,11 @@ class Application:
         self._reception.abort_all()
 
 
-async def _listen(config: Config, node: Node, pump: Pump, log: Log) -> tuple[Listeners, Reception]:
-    def open_session(link: Link, peer: Peer) -> Connection:
-        return Connection(node, link, peer)
+async def _listen(
+    config: Config, node: Node, pump: Pump, log: Log, make_session: SessionFactory
+) -> tuple[Listeners, Reception]:
+    def open_session(link: Link, peer: Peer) -> Session:
+        return make_session(node, link, peer)
 
     reception = Reception(pump, open_session, log, connections_max=sockets_max())
     listeners = Listeners(reception)

@@ -25,6 +25,10 @@ class Clock(ABC):
     def wall(self) -> float:
         """Seconds since 1970-01-01 UTC; may jump when somebody sets the machine's clock."""
 
+    def seconds_until(self, moment_s: float) -> float | None:
+        """How long the machine has to wait for a monotonic reading; None: it would not come."""
+        return max(0.0, moment_s - self.monotonic())
+
 
 class SystemClock(Clock):
     """The machine's clocks."""

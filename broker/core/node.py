@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from broker.core.journal import Journal
     from broker.core.parameter_commands import Parameter
     from broker.core.settings import NodeSettings
+    from broker.core.watcher import Witness
 
 __all__ = ["BY_HAND", "ConnectionHandle", "LogKeeper", "Node"]
 
@@ -128,6 +129,7 @@ class Node:
         "tally",
         "users",
         "vhosts",
+        "witness",
     )
 
     def __init__(
@@ -153,6 +155,7 @@ class Node:
         self.confirms = ConfirmSet()
         self.vhosts: dict[str, VirtualHost] = {}
         self.events: Events | None = None
+        self.witness: Witness | None = None
         self.log_exchange: LogExchange | None = None
         self.connections: dict[ConnectionHandle, None] = {}
         # What programs keep here: by virtual host, component and name; and by name alone.
@@ -274,6 +277,9 @@ class Node:
                 self.log_exchange = LogExchange(vhost)
 
             vhost.events = self.events
+            if self.witness is not None:
+                vhost.watch(self.witness)
+
             tell(self, "vhost.created", by, name=name)
 
         return vhost
@@ -352,6 +358,12 @@ class Node:
             vhost.trace(Tracer(vhost, self.settings.node_name) if is_on else None)
             name = "tracing.on" if is_on else "tracing.off"
             self.log("info", name, {"vhost": vhost.name})
+
+    def watch(self, witness: Witness) -> None:
+        """Have all that happens to messages witnessed, before anybody connects."""
+        self.witness = witness
+        for vhost in self.vhosts.values():
+            vhost.watch(witness)
 
     def own_actor(self, vhost: VirtualHost) -> Actor:
         """The broker itself, for topology that comes from its configuration."""

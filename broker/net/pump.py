@@ -47,6 +47,7 @@ class Pump:
 
     __slots__ = (
         "_armed_for",
+        "_clock",
         "_engine",
         "_is_turn_scheduled",
         "_loop",
@@ -56,6 +57,7 @@ class Pump:
 
     def __init__(self, engine: Engine, clock: Clock, loop: asyncio.AbstractEventLoop) -> None:
         self._engine = engine
+        self._clock = clock
         self._monotonic = clock.monotonic
         self._loop = loop
         self._timer: asyncio.TimerHandle | None = None
@@ -89,6 +91,12 @@ class Pump:
         command()
         self.settle()
 
+    def clock_moved(self) -> None:
+        """The clock was set, stopped or let go: whatever was armed was armed by another one."""
+        self.stop()
+        self.advance()
+        self.settle()
+
     def stop(self) -> None:
         """Forget the timer; the engine is not driven any longer but by its connections."""
         if self._timer is not None:
@@ -102,9 +110,12 @@ class Pump:
             self._timer.cancel()
 
         # The engine's clock and the loop's need not be the same one: hand over a delay.
-        delay_s = max(0.0, deadline_s - self._monotonic())
-        self._timer = self._loop.call_later(delay_s, self._on_timer)
-        self._armed_for = deadline_s
+        self._timer = None
+        self._armed_for = inf
+        delay_s = self._clock.seconds_until(deadline_s)
+        if delay_s is not None:
+            self._timer = self._loop.call_later(delay_s, self._on_timer)
+            self._armed_for = deadline_s
 
     def _on_timer(self) -> None:
         self._timer = None
