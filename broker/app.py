@@ -46,12 +46,11 @@ if TYPE_CHECKING:
 
     from broker.config.schema import Config
     from broker.net.door import Door
+    from broker.net.transport import Session
     from broker.protocol.link import Link, Peer
     from broker.reload import Reloader
     from broker.store.counted import DiskCounts
     from broker.telemetry import Telemetry
-
-    from broker.net.transport import Session
 
     Log = Callable[[str, str, dict[str, object]], None]
 
