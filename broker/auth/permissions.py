@@ -2,11 +2,6 @@
 
 Invariant: a permission is immutable; a change replaces it. Verdicts may therefore be kept as long
 as the permission is.
-
-Patterns come from administrators and names from anybody. Patterns are bounded in length and
-compiled once, and names have at most 255 bytes; but Python's ``re`` backtracks, and nothing here
-can tell that a pattern such as ``^(a+)+$`` takes exponential time on a name made for it. Whoever
-may write patterns can slow the broker down.
 """
 
 from __future__ import annotations
@@ -14,81 +9,37 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from broker.auth.patterns import Pattern, PatternError
+
 __all__ = [
-    "PATTERN_LENGTH_MAX",
     "VERDICTS_MAX",
     "Permission",
     "TopicPermission",
     "compile_pattern",
-    "repeats_a_repeat",
 ]
-
-PATTERN_LENGTH_MAX: Final = 4096
-"""Characters of one pattern: far above any real one, and quick to compile."""
 
 VERDICTS_MAX: Final = 1024
 """Remembered verdicts of one pattern; beyond, all are forgotten and learnt again."""
 
 _POSIX_CLASS: Final = re.compile(r"\[[^]]*\[:\^?[a-z]+:\]")
-_ESCAPED: Final = re.compile(r"\\.|\[\^?\]?[^\]]*\]", re.DOTALL)
-_INNERMOST: Final = re.compile(r"\((?:\?:|\?P<\w+>)?([^()]*)\)")
-_ELASTIC: Final = re.compile(r".(?:[*+?]|\{\d*,?\d*\})[?+]?", re.DOTALL)
-_ENDLESS: Final = re.compile(r"[*+]|\{\d*,\}")
 
 
-def repeats_a_repeat(text: str) -> bool:
-    """Whether something without a bound is repeated without a bound, as in ``(a+)+``.
-
-    Python's engine backtracks: such a pattern takes time exponential in the length of a name that
-    it does not match, and the name is a client's choice. A group with something fixed in it, as in
-    ``([a-z]+\\.)+``, passes: what is fixed keeps its turns apart. This finds what people write by
-    mistake, not every pattern that somebody could make up to be slow.
-    """
-    left = _ESCAPED.sub("x", text)
-    while True:
-        group = _INNERMOST.search(left)
-        if group is None:
-            return False
-
-        is_elastic = any(
-            _ENDLESS.search(part) is not None and not _ELASTIC.sub("", part).strip("^$")
-            for part in group[1].split("|")
-        )
-        if is_elastic and _ENDLESS.match(left, group.end()) is not None:
-            return True
-
-        # For the groups around it, it is one letter: a repeated one, if that is all it is.
-        left = left[: group.start()] + ("x+" if is_elastic else "x") + left[group.end() :]
-
-
-def compile_pattern(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> Pattern:
     """Compile a pattern for unanchored search; an empty one means ``^$`` (rule PM-02).
 
     Raises:
         ValueError: saying what is wrong and, where known, what would be right.
 
     """
-    if len(text) > PATTERN_LENGTH_MAX:
-        raise ValueError(
-            f"a pattern may have {PATTERN_LENGTH_MAX} characters, this has {len(text)}"
-        )
-
     if _POSIX_CLASS.search(text):
         # Python would take it for a set of these letters, silently: refuse, do not guess.
         raise ValueError("POSIX classes are not supported - write [a-z] for [[:lower:]]")
 
-    if repeats_a_repeat(text):
-        raise ValueError(
-            "a repeat within a repeat, as in (a+)+, can take for ever to fail: write it with one"
-        )
-
     try:
-        return re.compile(text or "^$")
-    except re.error as error:
-        place = "" if error.pos is None else f" at character {error.pos + 1}"
-        raise ValueError(f"{error.msg}{place}{_pattern_hint(text)}") from None
-    except (RecursionError, OverflowError):
-        raise ValueError("the pattern is nested too deeply or counts too far") from None
+        return Pattern(text or "^$")
+    except PatternError as error:
+        place = "" if error.position is None else f" at character {error.position + 1}"
+        raise ValueError(f"{error.message}{place}{_pattern_hint(text)}") from None
 
 
 def _pattern_hint(text: str) -> str:
@@ -104,10 +55,10 @@ def _pattern_hint(text: str) -> str:
 class _Verdicts:
     """One pattern with the names it was asked about."""
 
-    __slots__ = ("_known", "_matches_all", "_search")
+    __slots__ = ("_known", "_matches", "_matches_all")
 
     def __init__(self, text: str) -> None:
-        self._search = compile_pattern(text).search
+        self._matches = compile_pattern(text).matches
         self._matches_all = text in {".*", "^.*"}
         self._known: dict[str, bool] = {}
 
@@ -119,7 +70,7 @@ class _Verdicts:
         if known is not None:
             return known
 
-        verdict = self._search(name) is not None
+        verdict = self._matches(name)
         if len(self._known) >= VERDICTS_MAX:
             self._known.clear()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.auth.permissions import repeats_a_repeat
+from broker.auth.patterns import Pattern, PatternError
 from broker.core.erlterm import erl_binary, erl_list, erl_plain, erl_string, erl_tuple
 from broker.core.queue.argument_rules import (
     OVERFLOWS,
@@ -296,7 +296,7 @@ def _bytes_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def compile_pattern(pattern: str) -> re.Pattern[str]:
+def compile_pattern(pattern: str) -> Pattern:
     """Make a pattern ready for searching.
 
     Raises:
@@ -310,17 +310,10 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
     if _POSIX_CLASS.search(pattern):
         raise PolicyInvalid("pattern uses a POSIX class such as [:alpha:], which is not supported")
 
-    if repeats_a_repeat(pattern):
-        raise PolicyInvalid(
-            "pattern repeats a repeat, as in (a+)+, and could take for ever to fail"
-        )
-
     try:
-        return re.compile(pattern)
-    except (re.error, OverflowError, RecursionError) as error:
-        reason = error.msg if isinstance(error, re.error) else str(error)
-        position = error.pos if isinstance(error, re.error) else None
-        fault = erl_tuple(erl_string(reason), str(position or 0))
+        return Pattern(pattern)
+    except PatternError as error:
+        fault = erl_tuple(erl_string(error.message), str(error.position or 0))
         raise PolicyInvalid(
             f"pattern should be regular expression but is invalid: {fault}"
         ) from None

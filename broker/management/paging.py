@@ -6,12 +6,12 @@ A list may be long: rows are made and written a few at a time, and the loop has 
 from __future__ import annotations
 
 import asyncio
-import re
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from aiohttp import web
 
+from broker.auth.patterns import Pattern, PatternError
 from broker.management.errors import BadRequest
 from broker.management.json_text import JSON, render, render_list
 
@@ -80,12 +80,10 @@ def _filter_of(name: str, is_pattern: bool) -> Callable[[str], bool] | None:
         raise BadRequest(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
 
     try:
-        pattern = re.compile(name, re.IGNORECASE)
-    except (re.error, OverflowError, RecursionError):
+        return Pattern(name, ignores_case=True).matches
+    except PatternError:
         # RabbitMQ 4.3: a pattern that does not compile matches nothing.
         return lambda _text: False
-
-    return lambda text: pattern.search(text) is not None
 
 
 def columns_of(call: Call) -> Columns | None:

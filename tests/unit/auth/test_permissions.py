@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from broker.auth.patterns import PATTERN_LENGTH_MAX
 from broker.auth.permissions import (
-    PATTERN_LENGTH_MAX,
     VERDICTS_MAX,
     Permission,
     TopicPermission,
     compile_pattern,
-    repeats_a_repeat,
 )
 
 
@@ -85,31 +84,3 @@ def test_topic_patterns_stand_for_names_taken_literally() -> None:
     assert not permission.allows("write", "a.b.a.b.abc"), "a name is not expanded again"
     assert permission.allows("read", "")
     assert not permission.allows("read", "a")
-
-
-@pytest.mark.parametrize(
-    ("pattern", "is_endless"),
-    [
-        ("^(a+)+$", True),
-        ("(a*)*", True),
-        ("(.*)+x", True),
-        ("(?:[a-z]+)*", True),
-        ("((a+))+", True),
-        (r"(\w+\s?)+$", True),
-        ("(a|b+)*", True),
-        ("(a+){2,}", True),
-        (".*", False),
-        ("^(orders|invoices)\\..*$", False),
-        (r"^([a-z]+\.)+[a-z]+$", False),
-        (r"(a+)\+", False),
-        ("(a+)?b", False),
-        ("[(a+)]+", False),
-        ("(ab)+", False),
-    ],
-)
-def test_a_repeat_of_a_repeat_is_found(pattern: str, is_endless: bool) -> None:
-    """A client chooses the names that patterns are searched in: none may take for ever."""
-    assert repeats_a_repeat(pattern) is is_endless
-    if is_endless:
-        with pytest.raises(ValueError, match="a repeat within a repeat"):
-            compile_pattern(pattern)
