@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.auth.passwords import (
+    HASHING_ALGORITHM_DEFAULT,
     SALT_BYTES,
     PasswordHash,
     make_password_hash,
@@ -95,11 +96,18 @@ class User:
 class UserStore:
     """All users of a node."""
 
-    __slots__ = ("loopback_only_users", "users")
+    __slots__ = ("hashing_algorithm", "loopback_only_users", "users")
 
-    def __init__(self, *, loopback_only_users: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        *,
+        loopback_only_users: Iterable[str] = (),
+        hashing_algorithm: str = HASHING_ALGORITHM_DEFAULT,
+    ) -> None:
         self.users: Final[dict[str, User]] = {}
         self.loopback_only_users = frozenset(loopback_only_users)
+        # Of new passwords.
+        self.hashing_algorithm = hashing_algorithm
 
     def add_user(
         self, name: str, password_hash: PasswordHash | None, *, tags: Iterable[str] = ()
@@ -187,17 +195,39 @@ class UserStore:
         expected = None if user is None else user.password_hash
         # The comparison comes first in all cases: how long it takes tells nothing (rule C-32).
         is_right = verify_password(password or "", expected or _DUMMY_HASH)
+        proven = expected if is_right else None
+        return self.admit(name, password, is_loopback=is_loopback, proven=proven)
+
+    def admit(
+        self, name: str, password: str | None, *, is_loopback: bool, proven: PasswordHash | None
+    ) -> User:
+        """Let a user in whose password was compared.
+
+        Args:
+            name: as the peer gave it.
+            password: likewise.
+            is_loopback: as above.
+            proven: the hash that the password turned out to be of; None where it was of none.
+
+        Raises:
+            AuthenticationError: with the reason for the log; the peer must not see it.
+
+        """
+        user = self.users.get(name)
         if user is None:
             raise AuthenticationError(name, "there is no such user")
 
-        if expected is None:
+        if user.password_hash is None:
             raise AuthenticationError(name, "the user has no password")
 
         if not password:
             raise AuthenticationError(name, "the password is blank")
 
-        if not is_right:
+        if proven is None:
             raise AuthenticationError(name, "the password is wrong")
+
+        if proven != user.password_hash:
+            raise AuthenticationError(name, "the password was changed meanwhile")
 
         if name in self.loopback_only_users and not is_loopback:
             raise AuthenticationError(
