@@ -424,6 +424,27 @@ class Application:
         if self._kept is not None:
             await self._kept.close()
 
+    async def crash(self) -> None:
+        """End as if killed: nobody is told anything, and nothing more is written."""
+        self._reception.shut()
+        self._listeners.close()
+        self._sampling.stop()
+        for watch in self.watches:
+            watch.stop()
+
+        self.pump.let_go()
+        if self._kept is not None:
+            self._kept.abandon()
+
+        self.abort()
+        if self.telemetry is not None:
+            await self.telemetry.stop()
+
+        if self.http_api is not None:
+            await self.http_api.stop()
+
+        await self._reception.wait_empty()
+
     def abort(self) -> None:
         """Close every socket at once; a stop that waits for them goes on."""
         self._reception.abort_all()

@@ -106,7 +106,7 @@ class Broker:
         if self._app is not None:
             raise RuntimeError("the broker has been started already")
 
-        self._app = await Application.start(self._config, self._log)
+        self._app = await self._start_application()
         if self._has_file:
             self._app.make_reloadable(self._config, self._log, self._read)
 
@@ -117,11 +117,14 @@ class Broker:
             await self.stop()
             raise
 
-    async def stop(self) -> None:
+    async def _start_application(self) -> Application:
+        return await Application.start(self._config, self._log)
+
+    async def stop(self, wait_s: float = STOP_WAIT_S) -> None:
         """Close every connection and stop accepting; harmless when it is not running."""
         app, self._app = self._app, None
         if app is not None:
-            await app.stop(STOP_WAIT_S)
+            await app.stop(wait_s)
 
     async def __aenter__(self) -> Broker:
         await self.start()

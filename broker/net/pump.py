@@ -38,6 +38,28 @@ class Engine(Protocol):
     def resume(self) -> None: ...
 
 
+class _Still:
+    """An engine that does nothing any more."""
+
+    def advance(self, now_s: float) -> None:
+        pass
+
+    def next_deadline(self) -> float | None:
+        return None
+
+    def run_deadlines(self) -> None:
+        pass
+
+    def flush(self) -> None:
+        pass
+
+    def wants_turn(self) -> bool:
+        return False
+
+    def resume(self) -> None:
+        pass
+
+
 class Pump:
     """Ties an engine to a loop.
 
@@ -96,6 +118,11 @@ class Pump:
         self.stop()
         self.advance()
         self.settle()
+
+    def let_go(self) -> None:
+        """Drive the engine no longer, whatever its connections do."""
+        self.stop()
+        self._engine = _Still()
 
     def stop(self) -> None:
         """Forget the timer; the engine is not driven any longer but by its connections."""
