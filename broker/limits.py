@@ -17,6 +17,7 @@ __all__ = [
     "DELAYED_HOT_MAX",
     "DELAYED_PER_TURN_MAX",
     "DROP_DELAY_MS",
+    "EARLY_BYTES_MAX",
     "FRAME_BYTES_MAX_DEFAULT",
     "FRAME_BYTES_MAX_INITIAL",
     "FRAME_BYTES_MIN",
@@ -158,6 +159,10 @@ CLOSE_TIMEOUT_S: Final = 30
 
 DROP_DELAY_MS: Final = 3_000
 """How long a refused or faulty peer is kept waiting before its socket closes (rules C-31, F-02)."""
+
+EARLY_BYTES_MAX: Final = 1_048_576
+"""What a client may send before it has logged in. Some send all they have without waiting for an
+answer; a handshake has a few hundred bytes, and whoever sends a megabyte does not mean to log in."""
 
 SOCKETS_MAX: Final = 65_536
 """Client sockets at once, where the system sets no lower bound: one buffer budget each, and about

@@ -59,7 +59,7 @@ def _state_of_user(user: User) -> UserState:
     password_hash = user.password_hash
     return UserState(
         name=user.name,
-        password_hash=None if password_hash is None else password_hash.to_base64(),
+        password_hash=None if password_hash is None else password_hash.to_text(),
         hashing_algorithm=None if password_hash is None else password_hash.algorithm,
         tags=user.tags,
         connections_max=user.connections_max,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from mypy_extensions import mypyc_attr
 
+from broker.auth.logins import Logins
 from broker.core.actor import Actor
 from broker.core.confirms import ConfirmSet
 from broker.core.deadlines import Deadlines
@@ -116,6 +117,7 @@ class Node:
         "global_parameters",
         "log",
         "log_exchange",
+        "logins",
         "logs",
         "mechanisms",
         "next_vhost_number",
@@ -145,6 +147,7 @@ class Node:
         self.settings = settings
         self.clock = clock
         self.users = users
+        self.logins = Logins(users, random_bytes(32))
         self.mechanisms = mechanisms
         self.random_bytes = random_bytes
         self.log = log

@@ -40,7 +40,7 @@ def user_row(user: User) -> JSON:
     known = user.password_hash
     return {
         "name": user.name,
-        "password_hash": "" if known is None else known.to_base64(),
+        "password_hash": "" if known is None else known.to_text(),
         "hashing_algorithm": HASHING_ALGORITHM_DEFAULT if known is None else known.algorithm,
         "tags": list(user.tags),
         "limits": limits_of_user(user),
@@ -267,7 +267,7 @@ def _hashed(call: Call, password: str) -> str:
     if not password:
         raise HTTPProblem(400, "bad_request", "a blank password can never log in")
 
-    return make_password_hash(password, call.node.random_bytes(SALT_BYTES)).to_base64()
+    return make_password_hash(password, call.node.random_bytes(SALT_BYTES)).to_text()
 
 
 ROUTES: Final = (

@@ -23,7 +23,12 @@ from broker.errors import (
     PeerDropped,
     UnexpectedFrame,
 )
-from broker.limits import CLOSE_TIMEOUT_S, DROP_DELAY_MS, FRAME_BYTES_MAX_INITIAL
+from broker.limits import (
+    CLOSE_TIMEOUT_S,
+    DROP_DELAY_MS,
+    EARLY_BYTES_MAX,
+    FRAME_BYTES_MAX_INITIAL,
+)
 from broker.protocol import channel_table
 from broker.protocol.blocking import Blocking
 from broker.protocol.channel import check_not_reopened
@@ -31,7 +36,7 @@ from broker.protocol.client import Client
 from broker.protocol.content import UnfinishedContents
 from broker.protocol.delivery_age import DeliveryAges
 from broker.protocol.faults import frame_error, is_known_frame, misplaced_frame, unknown_frame
-from broker.protocol.handshake import Handshake, accepts_header
+from broker.protocol.handshake import Handshake, LoginPending, accepts_header, dropped
 from broker.protocol.heartbeat import Heartbeat
 from broker.protocol.methods import METHODS
 from broker.protocol.states import (
@@ -46,6 +51,8 @@ from broker.protocol.states import (
     OPENING,
     RUNNING,
     STATE_NAMES,
+    TUNING,
+    VERIFYING,
 )
 from broker.wire import codec
 from broker.wire.constants import (
@@ -67,7 +74,7 @@ if TYPE_CHECKING:
 
     from mypy_extensions import i64
 
-    from broker.auth.users import User
+    from broker.auth.users import AuthenticationError, User
     from broker.core.deadlines import Timer
     from broker.core.vhost import VirtualHost
     from broker.protocol.channel import Channel
@@ -164,8 +171,8 @@ class Connection(ConnectionHandle):
         if self.state >= DROPPING:
             return
 
-        if self.state == AWAITING_HEADER:
-            data = self._take_header(data)
+        if self.state < TUNING:
+            data = self._receive_early(data)
             if not data:
                 return
 
@@ -199,6 +206,18 @@ class Connection(ConnectionHandle):
 
     # -- bytes in
 
+    def _receive_early(self, data: bytes) -> bytes:
+        """Take what comes before a login; returns what there is to read of it now."""
+        if self.received_bytes > EARLY_BYTES_MAX:
+            self._dropped(dropped(f"more than {EARLY_BYTES_MAX} bytes before the login"))
+            return b""
+
+        if self.state == VERIFYING:
+            self._decoder.feed(data)
+            return b""
+
+        return self._take_header(data) if self.state == AWAITING_HEADER else data
+
     def _take_header(self, data: bytes) -> bytes:
         """Take the protocol header; returns what follows it."""
         have = self._header + data[: HEADER_BYTES - len(self._header)]
@@ -225,9 +244,10 @@ class Connection(ConnectionHandle):
             self._read_frames()
         except AMQPChannelError as error:
             self._channel_failed(error)
+        except LoginPending:
+            return True
         except PeerDropped as drop:
-            self.log("warning", "connection.dropped", {"reason": drop.reason})
-            self._drop(int(drop.after_s * 1000))
+            self._dropped(drop)
         except AMQPError as error:
             self._fail(error)
         except FrameFault as fault:
@@ -239,6 +259,10 @@ class Connection(ConnectionHandle):
             return True
 
         return self.state >= DROPPING
+
+    def _dropped(self, drop: PeerDropped) -> None:
+        self.log("warning", "connection.dropped", {"reason": drop.reason})
+        self._drop(int(drop.after_s * 1000))
 
     def _read_frames(self) -> None:
         """The frame loop: what comes with every message goes straight to its channel."""
@@ -377,6 +401,27 @@ class Connection(ConnectionHandle):
         """Take what connection.start-ok says of the client."""
         self.client = Client(properties)
 
+    def await_login(self) -> None:
+        """Read nothing until it is clear who it is; `login_judged` goes on."""
+        self.set_state(VERIFYING)
+        self.link.pause_reading()
+
+    def login_judged(self, verdict: User | AuthenticationError) -> None:
+        """It is clear who it is, or that it is nobody."""
+        handshake = self._handshake
+        if self.state != VERIFYING or handshake is None or self not in self.node.connections:
+            return
+
+        self.link.resume_reading()
+        try:
+            handshake.go_on(verdict)
+        except PeerDropped as drop:
+            self._dropped(drop)
+        except AMQPError as error:
+            self._fail(error)
+        else:
+            self.receive_data(b"")
+
     def set_user(self, user: User) -> None:
         """The login succeeded."""
         self.user = user
@@ -403,6 +448,7 @@ class Connection(ConnectionHandle):
         self.node.churn.connections_opened += 1
         self._cancel_timer()
         self._handshake = None
+        self.link.settled()
         self.set_state(RUNNING)
         self.send(codec.CONNECTION_OPEN_OK)
         about: dict[str, object] = {"heartbeat_s": self.heartbeat_s}

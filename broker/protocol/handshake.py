@@ -6,9 +6,11 @@ socket, with a delay: nobody is known yet who would be owed an explanation (rule
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker import __version__
+from broker.auth.logins import Attempt
 from broker.auth.mechanisms import Credentials, Malformed, Mechanism, Refused
 from broker.auth.users import AuthenticationError, User
 from broker.core.settings import COMPATIBLE_VERSION
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.protocol.connection import Connection
 
-__all__ = ["Handshake", "accepts_header"]
+__all__ = ["Handshake", "LoginPending", "accepts_header", "dropped"]
 
 OLD_PROTOCOL_HEADER: Final = b"AMQP\x01\x01\x00\x09"
 """How the first clients of 0-9-1 announced it (rule C-02)."""
@@ -46,6 +48,10 @@ CAPABILITIES: Final = (
     "direct_reply_to",
 )
 """Rule C-13: exactly these."""
+
+
+class LoginPending(Exception):
+    """Who it is will be told later: nothing more is read until then."""
 
 
 def accepts_header(header: bytes) -> bool:
@@ -66,11 +72,12 @@ class Handshake:
 
     """
 
-    __slots__ = ("_connection", "_mechanism")
+    __slots__ = ("_asked_at_ms", "_connection", "_mechanism")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._mechanism: Mechanism | None = None
+        self._asked_at_ms = 0
 
     def begin(self) -> None:
         """The header was right: send connection.start."""
@@ -130,9 +137,13 @@ class Handshake:
         if isinstance(answer, Refused):
             raise self._refused(method.mechanism, answer.user, answer.reason)
 
-        connection.set_user(self._authenticate(method.mechanism, answer))
+        self._log_in(self._authenticate(method.mechanism, answer), method.mechanism)
+
+    def _log_in(self, user: User, mechanism_name: str) -> None:
+        connection = self._connection
+        connection.set_user(user)
         connection.node.churn.logins += 1
-        self._tell_of_login("user.authentication.success", answer.user, method.mechanism)
+        self._tell_of_login("user.authentication.success", user.name, mechanism_name)
         settings = connection.node.settings
         connection.set_state(TUNING)
         connection.send(
@@ -142,13 +153,56 @@ class Handshake:
         )
 
     def _authenticate(self, mechanism_name: str, credentials: Credentials) -> User:
+        """Rule C-32: a password that is looked at elsewhere and a failure take their time."""
         connection = self._connection
-        try:
-            return connection.node.users.authenticate(
-                credentials.user, credentials.password, is_loopback=connection.peer.is_loopback
-            )
-        except AuthenticationError as error:
-            raise self._refused(mechanism_name, error.user, error.reason) from None
+        node = connection.node
+        now_ms = node.deadlines.now_ms
+        peer = connection.peer
+        attempt = Attempt(credentials.user, credentials.password, peer.host, peer.is_loopback)
+        self._asked_at_ms = now_ms
+        verdict = node.logins.judge(attempt, int(now_ms), self._judged)
+        if isinstance(verdict, User):
+            return verdict
+
+        if verdict is None:
+            connection.await_login()
+            raise LoginPending
+
+        if self._answers_later(verdict):
+            connection.await_login()
+            raise LoginPending
+
+        raise self._refused(mechanism_name, verdict.user, verdict.reason)
+
+    def _judged(self, verdict: User | AuthenticationError) -> None:
+        """Called when the password was compared."""
+        if isinstance(verdict, User) or not self._answers_later(verdict):
+            self._connection.login_judged(verdict)
+
+    def _answers_later(self, error: AuthenticationError) -> bool:
+        """Whether the refusal waits, so that trying passwords takes time; then it comes later."""
+        connection = self._connection
+        node = connection.node
+        delay_ms = node.logins.guard.delay_of(connection.peer.host)
+        due_ms = self._asked_at_ms + delay_ms
+        if due_ms <= node.deadlines.now_ms:
+            return False
+
+        node.deadlines.schedule(due_ms, partial(connection.login_judged, error))
+        return True
+
+    def go_on(self, verdict: User | AuthenticationError) -> None:
+        """Take the verdict that the connection waited for.
+
+        Raises:
+            LoginRefused, PeerDropped: it was no.
+
+        """
+        mechanism = self._connection.mechanism
+        if isinstance(verdict, AuthenticationError):
+            raise self._refused(mechanism, verdict.user, verdict.reason)
+
+        self._log_in(verdict, mechanism)
 
     def _refused(
         self, mechanism_name: str, user_name: str, reason: str

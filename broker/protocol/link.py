@@ -60,3 +60,7 @@ class Link(ABC):
     @abstractmethod
     def resume_reading(self) -> None:
         """Feed input again; idempotent."""
+
+    def settled(self) -> None:
+        """The handshake is over: somebody is known at the other end."""
+        return

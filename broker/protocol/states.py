@@ -36,6 +36,7 @@ __all__ = [
     "STARTING",
     "STATE_NAMES",
     "TUNING",
+    "VERIFYING",
 ]
 
 AWAITING_HEADER: Final = 0
@@ -47,31 +48,35 @@ STARTING: Final = 1
 SECURING: Final = 2
 """connection.secure is sent: the SASL mechanism has a second step."""
 
-TUNING: Final = 3
+VERIFYING: Final = 3
+"""A password is being looked at elsewhere; nothing is read meanwhile."""
+
+TUNING: Final = 4
 """The user is known, connection.tune is sent."""
 
-OPENING: Final = 4
+OPENING: Final = 5
 """Limits are settled; the client has to choose its virtual host."""
 
-RUNNING: Final = 5
+RUNNING: Final = 6
 """The virtual host is open: channels live here."""
 
-CLOSING: Final = 6
+CLOSING: Final = 7
 """connection.close is sent: everything is ignored but close and close-ok (rule C-72)."""
 
-CLOSED: Final = 7
+CLOSED: Final = 8
 """The close handshake is done, the client closes the socket (rule C-70)."""
 
-DROPPING: Final = 8
+DROPPING: Final = 9
 """Nothing is read any more; the socket closes, now or after a delay (rules C-31, C-34, F-02)."""
 
-GONE: Final = 9
+GONE: Final = 10
 """The socket is closed."""
 
 STATE_NAMES: Final = {
     AWAITING_HEADER: "pre_init",
     STARTING: "starting",
     SECURING: "securing",
+    VERIFYING: "verifying",
     TUNING: "tuning",
     OPENING: "opening",
     RUNNING: "running",
@@ -84,8 +89,9 @@ STATE_NAMES: Final = {
 
 CONNECTION_TRANSITIONS: Final = {
     AWAITING_HEADER: frozenset({STARTING, DROPPING, GONE}),
-    STARTING: frozenset({SECURING, TUNING, CLOSING, DROPPING, GONE}),
-    SECURING: frozenset({SECURING, TUNING, CLOSING, DROPPING, GONE}),
+    STARTING: frozenset({SECURING, VERIFYING, TUNING, CLOSING, DROPPING, GONE}),
+    SECURING: frozenset({SECURING, VERIFYING, TUNING, CLOSING, DROPPING, GONE}),
+    VERIFYING: frozenset({TUNING, CLOSING, DROPPING, GONE}),
     TUNING: frozenset({OPENING, CLOSING, DROPPING, GONE}),
     OPENING: frozenset({RUNNING, CLOSING, CLOSED, DROPPING, GONE}),
     RUNNING: frozenset({CLOSING, CLOSED, DROPPING, GONE}),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Final
 
 import pytest
 
 from broker.auth.passwords import (
     HASHING_ALGORITHMS,
     PasswordHash,
+    dummy_hash,
     make_password_hash,
+    new_password_hash,
     parse_password_hash,
     verify_password,
 )
@@ -24,9 +27,9 @@ def test_a_hash_made_elsewhere_verifies() -> None:
 
 
 @pytest.mark.parametrize("algorithm", HASHING_ALGORITHMS)
-def test_what_is_made_verifies_after_a_round_through_base64(algorithm: str) -> None:
-    made = make_password_hash("pässwörd", b"salt", algorithm)
-    read = parse_password_hash(made.to_base64(), algorithm)
+def test_what_is_made_verifies_after_a_round_through_text(algorithm: str) -> None:
+    made = new_password_hash("pässwörd", algorithm, bytes)
+    read = parse_password_hash(made.to_text(), algorithm)
 
     assert read == made
     assert verify_password("pässwörd", read)
@@ -85,3 +88,45 @@ def test_a_hash_does_not_show_itself() -> None:
 
     assert "salt" not in repr(made)
     assert made.digest.hex() not in repr(made)
+
+
+# -- argon2id
+
+SLOW: Final = "$argon2id$v=19$m=64,t=1,p=1$c2FsdHNhbHRzYWx0$ERzJaKDS+Fg0qees2753hA"
+
+
+def test_argon2_says_itself_what_it_is() -> None:
+    """Definitions that name no algorithm mean sha256, unless the hash knows better."""
+    made = new_password_hash("secret", "argon2id", bytes)
+    assert made.to_text().startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+    assert parse_password_hash(made.to_text()) == made
+    assert made.is_slow
+    assert "secret" not in repr(made)
+    assert made.digest.hex() not in repr(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("$argon2id$", "not of the form", id="nothing"),
+        pytest.param(
+            "$argon2i$v=19$m=64,t=1,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAA", "form", id="i"
+        ),
+        pytest.param(SLOW.replace("m=64", "m=999999"), "more than m=262144", id="memory"),
+        pytest.param(SLOW.replace("t=1", "t=99"), "t=16", id="passes"),
+        pytest.param(SLOW.replace("p=1", "p=99"), "p=4", id="lanes"),
+        pytest.param(SLOW.replace("t=1", "t=0"), "costs nothing", id="no-pass"),
+        pytest.param(SLOW.replace("m=64", "m=7"), "costs nothing", id="no-memory"),
+        pytest.param(SLOW + "AAA", "salt or digest is not base64", id="cut"),
+    ],
+)
+def test_argon2_with_other_costs_or_forms_is_refused(text: str, complaint: str) -> None:
+    """A definition must not make the broker spend a gigabyte for each login."""
+    parse_password_hash(SLOW)
+    with pytest.raises(ValueError, match=complaint):
+        parse_password_hash(text)
+
+
+@pytest.mark.parametrize("algorithm", HASHING_ALGORITHMS)
+def test_nobody_has_the_password_of_a_dummy(algorithm: str) -> None:
+    assert not verify_password("x", dummy_hash(algorithm))

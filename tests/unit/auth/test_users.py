@@ -166,7 +166,7 @@ def test_users_are_built_with_hashes_limits_and_permissions() -> None:
                 {"name": "a", "password": "pw", "limits": {"max-connections": 3}},
                 {
                     "name": "b",
-                    "password_hash": make_password_hash("pw", b"1234").to_base64(),
+                    "password_hash": make_password_hash("pw", b"1234").to_text(),
                     "limits": {"max-channels": -1},
                 },
             ],
