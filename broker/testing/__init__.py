@@ -1,0 +1,42 @@
+"""A broker inside your test: real sockets, a history of every message, time and faults at hand.
+
+Layer: testing; above everything but the command line. Importing this package imports nothing of the
+broker: names are looked up when they are asked for, so that the pytest plugin costs nothing where
+no test uses it.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.testing.broker import Broker
+    from broker.testing.celery import celery_config
+    from broker.testing.history import Event, Events, History, RecordedMessage
+
+__all__ = [
+    "Broker",
+    "Event",
+    "Events",
+    "History",
+    "RecordedMessage",
+    "celery_config",
+]
+
+_HOMES = {
+    "Broker": "broker.testing.broker",
+    "Event": "broker.testing.history",
+    "Events": "broker.testing.history",
+    "History": "broker.testing.history",
+    "RecordedMessage": "broker.testing.history",
+    "celery_config": "broker.testing.celery",
+}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    return getattr(import_module(home), name)

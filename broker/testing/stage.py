@@ -1,0 +1,424 @@
+"""A broker in a thread of its own, and the ways to reach it from a test. Layer: testing.
+
+Invariant: everything of the broker happens in its thread; who stands elsewhere asks through
+:meth:`Stage.call`, or waits through :mod:`broker.testing.waiting`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import threading
+import time
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from broker.app import Application
+from broker.embedded import Broker as EmbeddedBroker
+from broker.testing.faults import Door, Plans
+from broker.testing.hand_clock import HandClock
+from broker.testing.history import Ledger
+from broker.testing.waiting import Bell, Waited, wait
+from broker.testing.wire import Tap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping
+
+    from broker.core.message import Message
+    from broker.core.node import Node
+    from broker.core.queue.queue import Queue
+    from broker.protocol.link import Link, Peer
+
+__all__ = ["PATIENCE_S", "Stage"]
+
+PATIENCE_S: Final = 0.5
+"""Real seconds that a client has for a delivery while the clock waits for it."""
+
+LOOK_S: Final = 0.01
+"""How often a condition is looked at while nothing happens in the broker."""
+
+STOP_WAIT_S: Final = 0.05
+"""How long clients have to answer the close at the end of a test."""
+
+QUIET_TURNS: Final = 3
+"""Turns of the loop without anything to read, after which nothing is on its way to the broker."""
+
+STEPS_PER_BREATH: Final = 64
+
+T = TypeVar("T")
+
+
+class _Player(EmbeddedBroker):
+    """The broker itself, with the stage between it and its sockets."""
+
+    def __init__(self, stage: Stage, config: Mapping[str, object]) -> None:
+        super().__init__(config, host=stage.host, port=stage.port, log_level="error")
+        self._stage = stage
+        alarms = self._config.alarms
+        if not self._config.origin.names(("alarms",)):
+            # A full disk of the machine is not what a test is about.
+            alarms = alarms._replace(
+                memory=alarms.memory._replace(limit_fraction=None, limit_bytes=None),
+                disk=alarms.disk._replace(free_bytes_min=None),
+                descriptors=alarms.descriptors._replace(limit_fraction=None),
+            )
+            self._config = self._config._replace(alarms=alarms)
+
+    async def _start_application(self) -> Application:
+        stage = self._stage
+        app = await Application.start(
+            self._config, self._log, stage.clock, make_session=stage.make_session
+        )
+        app.node.watch(stage.ledger)
+        stage.door.guard(app.node)
+        return app
+
+    @property
+    def app(self) -> Application:
+        """The application that runs."""
+        return self._running
+
+    async def crash(self) -> None:
+        """End without a word, and without writing anything more."""
+        app, self._app = self._app, None
+        if app is not None:
+            await app.crash()
+
+
+class Stage:
+    """Everything that brokers of one test share: thread, clock, ledger, faults.
+
+    Args:
+        config: as for an embedded broker.
+        is_durable: it keeps on disk what is durable, until the stage is gone.
+        host: where to listen.
+        port: where to listen; 0 takes any free port.
+
+    """
+
+    def __init__(
+        self, config: Mapping[str, object], *, is_durable: bool, host: str, port: int
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.clock = HandClock()
+        self.bell = Bell()
+        self.door = Door()
+        self.ledger = Ledger(self.clock, self.bell.ring)
+        self.plans = Plans(self._heard)
+        self._config = dict(config)
+        self._is_durable = is_durable
+        self._directory: str | None = None
+        self._heard_count = 0
+        self._player: _Player | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._end: asyncio.Event | None = None
+        # When unacknowledged deliveries were seen first, in real seconds.
+        self._held_since: dict[int, tuple[Message, float]] = {}
+        self.on_restart: list[Callable[[], None]] = []
+
+    # -- its life
+
+    def start(self) -> None:
+        """Start the thread and the broker.
+
+        Raises:
+            ConfigProblems: what is wrong with the configuration.
+            StartError: the address cannot be had.
+
+        """
+        if self._thread is not None:
+            raise RuntimeError("the broker has been started already")
+
+        started: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run(started)), name="leveret-test", daemon=True
+        )
+        self._thread.start()
+        try:
+            started.result()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End broker and thread; harmless when they have ended already."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+
+        loop, end = self._loop, self._end
+        if loop is not None and end is not None:
+            loop.call_soon_threadsafe(end.set)
+
+        thread.join()
+        self._loop = None
+        if self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has been started, and not stopped."""
+        return self._thread is not None
+
+    async def _run(self, started: Future[None]) -> None:
+        self._end = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._raise_curtain()
+        except BaseException as problem:
+            self._end = None
+            started.set_exception(problem)
+            return
+
+        started.set_result(None)
+        await self._end.wait()
+        if self._player is not None:
+            await self._player.stop(STOP_WAIT_S)
+            self._player = None
+
+        self.plans.taps.clear()
+
+    async def _raise_curtain(self) -> None:
+        config = dict(self._config)
+        if self._is_durable:
+            if self._directory is None:
+                self._directory = tempfile.mkdtemp(prefix="leveret-test-")
+
+            # What is written need not outlive the machine, only the broker.
+            config.setdefault("storage", {"data_dir": self._directory, "sync": "none"})
+
+        self._player = _Player(self, config)
+        await self._player.start()
+        self.port = self._player.port
+
+    def make_session(self, node: Node, link: Link, peer: Peer) -> Tap:
+        """What stands between a socket and the core."""
+        tap = Tap(node, link, peer, faults=self.plans, ledger=self.ledger)
+        self.plans.taps = [one for one in self.plans.taps if not one.connection.is_closed]
+        self.plans.taps.append(tap)
+        return tap
+
+    def _heard(self) -> None:
+        self._heard_count += 1
+        self.bell.ring()
+
+    # -- reaching it
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The broker's loop."""
+        if self._loop is None:
+            raise RuntimeError("the broker is not running: use `with Broker() as broker`")
+
+        return self._loop
+
+    @property
+    def player(self) -> _Player:
+        """The broker that runs."""
+        if self._player is None:
+            raise RuntimeError("the broker is not running: use `with Broker() as broker`")
+
+        return self._player
+
+    @property
+    def node(self) -> Node:
+        """The broker core; look at it in the broker's thread."""
+        return self.player.node
+
+    def call(self, command: Callable[[], T]) -> T:
+        """Run something in the broker's thread, and return what it returns."""
+        if threading.current_thread() is self._thread:
+            return self._run_in_core(command)
+
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(self._run_in_core(command))
+            except BaseException as problem:
+                answer.set_exception(problem)
+
+        self.loop.call_soon_threadsafe(run)
+        return answer.result()
+
+    def _run_in_core(self, command: Callable[[], T]) -> T:
+        pump = self.player.app.pump
+        pump.advance()
+        try:
+            return command()
+        finally:
+            pump.settle()
+            self.bell.ring()
+
+    # -- waiting for it
+
+    def wait(self, work: Callable[[], Coroutine[object, object, None]], name: str) -> Waited:
+        """Do some work in the broker's loop: at once, or when it is awaited."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(f"{name} waits for the broker, and this is the broker's thread")
+
+        return wait(self.loop, work, name)
+
+    async def quiet(self) -> None:
+        """Return when nothing that was sent to the broker is still unread."""
+        turns = 0
+        seen = self._heard_count
+        while turns < QUIET_TURNS:
+            await asyncio.sleep(0)
+            turns = turns + 1 if self._heard_count == seen else 0
+            seen = self._heard_count
+
+    def busy_queues(self, vhost: str | None, names: tuple[str, ...]) -> list[Queue]:
+        """The queues with something that consumers hold, or have yet to get."""
+        return [
+            queue
+            for host in self.node.vhosts.values()
+            if vhost in (None, host.name)
+            for queue in host.queues.values()
+            if (not names or queue.name in names)
+            and (queue.unacked_count or (queue.ready_count and queue.consumers))
+        ]
+
+    async def wait_until(
+        self, condition: Callable[[], object], timeout_s: float, complaint: Callable[[str], str]
+    ) -> None:
+        """Return when a condition holds; it is looked at in the broker's thread.
+
+        Raises:
+            AssertionError: it does not in time.
+
+        """
+        end_s = time.monotonic() + timeout_s
+        while True:
+            await self.quiet()
+            last = ""
+            try:
+                if condition():
+                    return
+            except AssertionError as problem:
+                last = str(problem)
+
+            if time.monotonic() >= end_s:
+                raise AssertionError(complaint(last))
+
+            await self.bell.wait(LOOK_S)
+
+    # -- moving its time
+
+    async def advance(self, seconds: float, patience_s: float) -> None:
+        """Let time pass, from one thing that is due to the next; clients get their turn between."""
+        clock = self.clock
+        was_frozen = clock.is_frozen
+        pump = self.player.app.pump
+        clock.freeze()
+        pump.clock_moved()
+        target_s = clock.monotonic() + seconds
+        try:
+            await self._let_clients_work(patience_s)
+            steps = 0
+            while True:
+                due_s = self.node.next_deadline()
+                if due_s is None or due_s > target_s:
+                    break
+
+                clock.move_to(due_s)
+                await self._step(patience_s)
+                steps += 1
+                if steps % STEPS_PER_BREATH == 0:
+                    await asyncio.sleep(0)
+
+            clock.move_to(target_s)
+            await self._step(patience_s)
+        finally:
+            if not was_frozen:
+                clock.resume()
+
+            if self._player is not None:
+                self.player.app.pump.clock_moved()
+
+    async def _step(self, patience_s: float) -> None:
+        pump = self.player.app.pump
+        seen = len(self.ledger.events) + self.ledger.lost_count
+        pump.advance()
+        for tap in self.plans.taps:
+            tap.beat()
+
+        self.node.run_deadlines()
+        pump.settle()
+        if len(self.ledger.events) + self.ledger.lost_count != seen:
+            await self._let_clients_work(patience_s)
+
+    async def _let_clients_work(self, patience_s: float) -> None:
+        """Wait until clients have settled what they got, as long as patience lasts for each."""
+        while True:
+            await self.quiet()
+            now_s = time.monotonic()
+            held: dict[int, tuple[Message, float]] = {}
+            for message in self._unacked():
+                known = self._held_since.get(id(message))
+                since_s = now_s if known is None or known[0] is not message else known[1]
+                held[id(message)] = (message, since_s)
+
+            self._held_since = held
+            if all(now_s - since_s >= patience_s for _, since_s in held.values()):
+                return
+
+            await self.bell.wait(LOOK_S)
+
+    def _unacked(self) -> list[Message]:
+        return [
+            message
+            for vhost in self.node.vhosts.values()
+            for deliveries in vhost.deliveries
+            for message in deliveries.unacked.messages()
+        ]
+
+    def set_frozen(self, is_frozen: bool) -> None:
+        """Stop the clock, or let it run on."""
+
+        def switch() -> None:
+            if is_frozen:
+                self.clock.freeze()
+            else:
+                self.clock.resume()
+
+            self.player.app.pump.clock_moved()
+
+        self.call(switch)
+
+    # -- ending and beginning anew
+
+    def restart(self, *, is_crash: bool, keep: bool | None) -> Waited:
+        """Stop the broker and start it again on the same port."""
+        if keep and not self._is_durable:
+            raise ValueError(
+                "this broker keeps nothing: make it with durable=True, or mark the test with"
+                " @pytest.mark.leveret(durable=True)"
+            )
+
+        return self.wait(lambda: self._restart(is_crash=is_crash, keep=keep), "restart()")
+
+    async def _restart(self, *, is_crash: bool, keep: bool | None) -> None:
+        player = self.player
+        self.ledger.note("", "the broker crashes" if is_crash else "the broker stops")
+        if is_crash:
+            for tap in self.plans.taps:
+                tap.forsake()
+
+            await player.crash()
+        else:
+            await player.stop(STOP_WAIT_S)
+
+        self._player = None
+        if keep is False and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+        await self._raise_curtain()
+        self.ledger.note("", "the broker is back")
+        for act in self.on_restart:
+            act()

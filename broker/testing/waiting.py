@@ -1,0 +1,103 @@
+"""Waiting for a broker under test, from coroutines and from everywhere else. Layer: testing.
+
+Invariant: what waits runs in the broker's own loop; who waits either blocks or awaits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Generator
+
+__all__ = ["Bell", "Waited", "wait"]
+
+
+class Bell:
+    """Rings when something has happened; belongs to the broker's loop."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Future[None]] = []
+
+    def ring(self) -> None:
+        """Wake who waits."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(self, seconds: float) -> None:
+        """Return when it rings, or after a while."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        self._waiting.append(future)
+        timer = loop.call_later(seconds, self.ring)
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+
+class Waited:
+    """Something that takes its time: done when you have it, or awaited in a coroutine.
+
+    Called where no event loop runs, the methods that return this have waited already. In a
+    coroutine blocking would stop the client that is waited for: ``await`` it there.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop | None,
+        work: Callable[[], Coroutine[object, object, None]] | None,
+        name: str,
+    ) -> None:
+        self._loop = loop
+        self._work = work
+        self._name = name
+
+    def __await__(self) -> Generator[object, None, None]:
+        work, self._work = self._work, None
+        if work is None or self._loop is None:
+            return
+
+        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
+        yield from asyncio.wrap_future(future).__await__()
+
+    def block(self) -> None:
+        """Wait here after all, for a client that is in a thread of its own."""
+        work, self._work = self._work, None
+        if work is not None and self._loop is not None:
+            asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+
+    def __del__(self) -> None:
+        if self._work is not None:
+            warnings.warn(
+                f"{self._name} was not awaited: write `await {self._name}` in a coroutine",
+                RuntimeWarning,
+                stacklevel=2,
+                source=self,
+            )
+
+
+def wait(
+    loop: asyncio.AbstractEventLoop,
+    work: Callable[[], Coroutine[object, object, None]],
+    name: str,
+) -> Waited:
+    """Do some work in a broker's loop: at once, or when it is awaited.
+
+    Args:
+        loop: the broker's.
+        work: makes the coroutine.
+        name: what the work is called in warnings.
+
+    """
+    waited = Waited(loop, work, name)
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        waited.block()
+
+    return waited
