@@ -10,11 +10,12 @@ import base64
 import binascii
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.auth.users import AuthenticationError
+from broker.auth.permissions import Permission
+from broker.auth.users import AuthenticationError, User
 from broker.management.errors import NotAuthorised, NotThere, Unauthenticated
 
 if TYPE_CHECKING:
-    from broker.auth.users import User, UserStore
+    from broker.auth.users import UserStore
     from broker.core.node import Node
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "VHOST",
     "VHOST_OR_MONITOR",
     "Caller",
+    "LocalAdministrator",
     "authenticate",
     "check_access",
 ]
@@ -50,7 +52,26 @@ POLICYMAKER_IN_VHOST: Final = "policymaker-in-vhost"
 
 ADMINISTRATOR: Final = "administrator"
 
+EVERYTHING: Final = Permission(".*", ".*", ".*")
 OPENING_TAGS: Final = frozenset({"administrator", "monitoring", "policymaker", "management"})
+
+
+class LocalAdministrator(User):
+    """Who has opened the socket in the data directory, and may do everything.
+
+    RabbitMQ: its name is that of rabbitmqctl, which events tell too.
+    """
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__("rmq-cli", None, ("administrator", "impersonator"))
+
+    def permission(self, vhost: str) -> Permission | None:
+        return EVERYTHING
+
+    def allows(self, operation: str, *, vhost: str, name: str) -> bool:
+        return True
 
 
 class Caller(NamedTuple):

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from broker.management.moves import Moves
     from broker.management.site import Site
 
-__all__ = ["Call", "Desk", "answer", "created", "done", "is_loopback"]
+__all__ = [
+    "Call",
+    "Desk",
+    "answer",
+    "created",
+    "done",
+    "is_from_local_socket",
+    "is_local",
+    "is_loopback",
+]
 
 JSON_TYPE: Final = "application/json"
 
@@ -55,6 +64,17 @@ def is_loopback(remote: str | None) -> bool:
         return address.ipv4_mapped.is_loopback
 
     return address.is_loopback
+
+
+def is_local(name: object) -> bool:
+    """Whether the name of a socket is one in the file system, and no address."""
+    return isinstance(name, str | bytes)
+
+
+def is_from_local_socket(request: web.Request) -> bool:
+    """Whether who asks has opened the socket in the data directory."""
+    transport = request.transport
+    return transport is not None and is_local(transport.get_extra_info("sockname"))
 
 
 class Desk(NamedTuple):
@@ -115,7 +135,7 @@ class Call:
     @property
     def is_loopback(self) -> bool:
         """Whether the caller is on this machine."""
-        return is_loopback(self.request.remote)
+        return is_from_local_socket(self.request) or is_loopback(self.request.remote)
 
     def flag(self, name: str) -> bool:
         """Whether the query has ``name=true``."""

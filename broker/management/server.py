@@ -5,12 +5,15 @@ Invariant: a server that failed to start, or was stopped, has no socket open.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
+
+from broker.management.call import is_local
 
 if TYPE_CHECKING:
     import logging
@@ -37,7 +40,7 @@ class _AccessLog(AbstractAccessLogger):
             "path": request.raw_path,
             "status": response.status,
             "user": _user_of(request.headers.get("authorization", "")),
-            "peer": request.remote,
+            "peer": request.remote or "local socket",
             "duration_ms": round(time * 1000, 1),
         }
         write("info", "access.request", fields)
@@ -78,6 +81,7 @@ class ManagementServer:
         access_log: Log | None = None,
     ) -> None:
         self._sockets = sockets
+        self._local_servers: list[asyncio.AbstractServer] = []
         self._runner = web.AppRunner(
             application,
             access_log=cast("logging.Logger | None", access_log),
@@ -91,13 +95,28 @@ class ManagementServer:
         try:
             await self._runner.setup()
             for listening in self._sockets:
-                await web.SockSite(self._runner, listening).start()
+                await self._serve(listening)
         except BaseException:
             await self.stop()
             raise
 
+    async def _serve(self, listening: socket.socket) -> None:
+        if not is_local(listening.getsockname()):
+            await web.SockSite(self._runner, listening).start()
+            return
+
+        # aiohttp has a site for these that makes the socket itself, for everybody to open.
+        loop = asyncio.get_running_loop()
+        answerer = self._runner.server
+        assert answerer is not None
+        self._local_servers.append(await loop.create_unix_server(answerer, sock=listening))
+
     async def stop(self) -> None:
         """Close everything; harmless when it is stopped."""
+        for server in self._local_servers:
+            server.close()
+
+        self._local_servers.clear()
         await self._runner.cleanup()
         for listening in self._sockets:
             listening.close()

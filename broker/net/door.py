@@ -56,7 +56,7 @@ class Door:
         serve: starts the server on them.
 
     Attributes:
-        addresses: where they listen.
+        addresses: where they listen, but for those in the file system.
 
     """
 
@@ -71,7 +71,9 @@ class Door:
         self._server: Server | None = None
         self._opening: asyncio.Task[None] | None = None
         self._is_watched = False
-        self.addresses = [Address(*one.getsockname()[:2]) for one in sockets]
+        names = (one.getsockname() for one in sockets)
+        # A socket in the file system has a path, and no address.
+        self.addresses = [Address(*name[:2]) for name in names if isinstance(name, tuple)]
         self._watch()
 
     def _watch(self) -> None:

@@ -65,6 +65,7 @@ class Listeners:
     def __init__(self, reception: Reception) -> None:
         self._reception = reception
         self._servers: list[asyncio.Server] = []
+        self._opened: list[tuple[str, int, int]] = []
         self.addresses: list[Address] = []
 
     async def open(self, bind: str, port: int, backlog: int) -> None:
@@ -90,6 +91,26 @@ class Listeners:
 
             self._servers.append(server)
             self.addresses.append(Address(host, actual_port))
+
+        self._opened.append((bind, self.addresses[-1].port, backlog))
+
+    async def reopen(self) -> None:
+        """Accept where it was accepted before :meth:`close`, port by port.
+
+        Raises:
+            StartError: an address cannot be had any more; nothing is open then, and it may be tried
+                again.
+
+        """
+        opened, addresses = self._opened, self.addresses
+        self._opened, self.addresses = [], []
+        try:
+            for bind, port, backlog in opened:
+                await self.open(bind, port, backlog)
+        except BaseException:
+            self.close()
+            self._opened, self.addresses = opened, addresses
+            raise
 
     def close(self) -> None:
         """Stop accepting. Connections that are open stay open."""
@@ -179,7 +200,7 @@ def _open_all(
 
 
 def _open_one(target: _Target, port: int, backlog: int) -> socket.socket:
-    listening = socket.socket(target.family, socket.SOCK_STREAM)
+    listening = socket.socket(target.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix" and sys.platform != "cygwin":
             # A port whose old connections are in TIME_WAIT may be taken again at once.

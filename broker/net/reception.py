@@ -82,6 +82,10 @@ class Reception:
         """Let nobody in from now on."""
         self._is_open = False
 
+    def open(self) -> None:
+        """Let clients in again."""
+        self._is_open = True
+
     async def wait_empty(self) -> None:
         """Return when the last transport is gone."""
         await self._empty.wait()
