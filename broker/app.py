@@ -29,6 +29,7 @@ from broker.keeper import NodeKeeper
 from broker.limits import CONSUMERS_PER_CHANNEL_MAX, SOCKETS_MAX, SOCKETS_SPARED
 from broker.logs import Log as EventLog
 from broker.metrics.sampler import SAMPLE_INTERVAL_S, Sampler
+from broker.net.gate import CLOSE_WAIT_S, Gate
 from broker.net.listeners import Address, Listeners
 from broker.net.memory import keep_freed_memory
 from broker.net.pump import Pump
@@ -60,11 +61,8 @@ if TYPE_CHECKING:
 
 __all__ = ["STOP_WAIT_S", "Application", "build_node", "open_keeper", "serve", "sockets_max"]
 
-STOP_WAIT_S: Final = 5.0
-"""How long clients have to answer the close at a stop. Container runtimes kill after ten."""
-
-ABORT_WAIT_S: Final = 1.0
-"""How long aborted sockets take to be reported lost; the loop does it within a turn or two."""
+STOP_WAIT_S: Final = CLOSE_WAIT_S
+"""How long clients have to answer the close at a stop."""
 
 COLLECTOR_THRESHOLDS: Final = (50_000, 10, 10)
 """New containers before a young collection, and how many collections make one of the next kind."""
@@ -232,6 +230,9 @@ class Application:
         self.reloader: Reloader | None = None
         self._reception = reception
         self._listeners = listeners
+        self.gate = Gate(listeners, reception, node.shutdown, node.log)
+        # Ends the broker; None where that is for the program around it to do.
+        self.on_stop_request: Callable[[], None] | None = None
         self._kept = kept
         self.watches = watches
         # Done when the broker cannot go on, with the reason.
@@ -303,13 +304,13 @@ class Application:
         return None if self._kept is None else self._kept.logs.counts
 
     def start_http_api(self, config: Config, log: Log) -> None:
-        """Serve the HTTP API, if there is to be one.
+        """Serve the HTTP API, if there is to be one, and `leveret ctl` in the data directory.
 
         Raises:
             StartError: the configuration names an address that cannot be had.
 
         """
-        if config.management.is_enabled:
+        if config.management.is_enabled or self.data_directory is not None:
             from broker.http_door import open_http_door
 
             self.http_api = open_http_door(self, config, log)
@@ -398,8 +399,7 @@ class Application:
 
     async def stop(self, wait_s: float = STOP_WAIT_S) -> None:
         """Accept nobody, close every connection with 320 (rule C-78), wait, abort what is left."""
-        self._reception.shut()
-        self._listeners.close()
+        self.gate.shut()
         self._sampling.stop()
         if self.telemetry is not None:
             await self.telemetry.stop()
@@ -410,16 +410,7 @@ class Application:
         for watch in self.watches:
             watch.stop()
 
-        self.pump.run(self.node.shutdown)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait_s):
-                await self._reception.wait_empty()
-
-        self.abort()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ABORT_WAIT_S):
-                await self._reception.wait_empty()
-
+        await self.gate.empty(wait_s)
         self.pump.stop()
         if self._kept is not None:
             await self._kept.close()
@@ -521,6 +512,7 @@ async def _serve(config: Config, log: Log, load: Callable[[], Config] | None) ->
         signals.on_hangup = _Hangup(app, log)
 
     _log_start(config, app, log)
+    app.on_stop_request = signals.stop
     try:
         app.start_http_api(config, log)
         await app.start_telemetry(config, log)
@@ -589,6 +581,11 @@ class _Signals:
                         self._receive, signal.Signals(which)
                     ),
                 )
+
+    def stop(self) -> None:
+        """Somebody asks for it, who can send no signal."""
+        if not self.first.done():
+            self.first.set_result("ctl")
 
     def _receive(self, number: signal.Signals) -> None:
         if number.name == "SIGHUP" and self.on_hangup is not None:

@@ -195,7 +195,7 @@ class Broker:
     def management_url(self) -> str:
         """``http://host:port``, where the HTTP API is; empty where it was not enabled."""
         api = self._running.http_api
-        return "" if api is None else f"http://{api.addresses[0]}"
+        return f"http://{api.addresses[0]}" if api is not None and api.addresses else ""
 
     @property
     def metrics_url(self) -> str:

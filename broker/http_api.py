@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.config.schema import AlarmsConfig, Config
     from broker.core.node import Node
     from broker.metrics.sampler import Sampler
+    from broker.net.gate import Gate
     from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.reload import Reloader
@@ -57,6 +58,12 @@ class Host(Protocol):
 
     @property
     def data_directory(self) -> str | None: ...
+
+    @property
+    def gate(self) -> Gate: ...
+
+    @property
+    def on_stop_request(self) -> Callable[[], None] | None: ...
 
     @property
     def configured_alarms(self) -> AlarmsConfig: ...
@@ -94,7 +101,8 @@ async def start_http_api(
 
 def _site_of(app: Host, addresses: list[Address], config_path: str, log: Log) -> Site:
     def listeners() -> list[ListenerFact]:
-        amqp = [ListenerFact("amqp", *address) for address in app.addresses]
+        accepting = app.addresses if app.gate.is_accepting else []
+        amqp = [ListenerFact("amqp", *address) for address in accepting]
         return amqp + [ListenerFact("http", *address) for address in addresses]
 
     around = Surroundings(
@@ -102,6 +110,8 @@ def _site_of(app: Host, addresses: list[Address], config_path: str, log: Log) ->
         machine=lambda: _machine_facts(app),
         memory_bytes=lambda: available_bytes() or 0,
         operator=_operator_of(app, log),
+        gate=app.gate,
+        request_stop=app.on_stop_request,
         save=app.save,
         data_directory=app.data_directory,
         config_files=(config_path,) if os.path.isfile(config_path) else (),

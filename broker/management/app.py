@@ -19,6 +19,7 @@ from broker.management import (
     definitions,
     exchanges,
     health,
+    lifecycle,
     messages,
     moves,
     nodes,
@@ -30,14 +31,19 @@ from broker.management import (
     users,
     vhosts,
 )
-from broker.management.auth import ANYONE, authenticate, check_access
-from broker.management.call import Call, Desk, answer, is_loopback
+from broker.management.auth import (
+    ANYONE,
+    Caller,
+    LocalAdministrator,
+    authenticate,
+    check_access,
+)
+from broker.management.call import Call, Desk, answer, is_from_local_socket, is_loopback
 from broker.management.errors import HTTPProblem, NotThere, problem_of
 from broker.management.moves import Moves
 from broker.management.routes import Router, split_path
 
 if TYPE_CHECKING:
-    from broker.management.auth import Caller
     from broker.management.routes import Match
     from broker.management.site import Site
 
@@ -52,6 +58,7 @@ ROUTER: Final = Router(
         *nodes.ROUTES,
         *health.ROUTES,
         *control.ROUTES,
+        *lifecycle.ROUTES,
         *vhosts.ROUTES,
         *users.ROUTES,
         *permissions.ROUTES,
@@ -147,7 +154,12 @@ class _Front:
 
     def _log_in(self, request: web.Request) -> Caller:
         header = request.headers.get("authorization")
-        return authenticate(self._site.node.users, header, is_loopback=is_loopback(request.remote))
+        is_local = is_from_local_socket(request)
+        if header is None and is_local:
+            return Caller(LocalAdministrator())
+
+        is_near = is_local or is_loopback(request.remote)
+        return authenticate(self._site.node.users, header, is_loopback=is_near)
 
     def _refuse(self, request: web.Request, fault: Exception) -> web.Response:
         problem = problem_of(fault)

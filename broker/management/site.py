@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.metrics.sampler import Sampler
 
 __all__ = [
+    "ClientGate",
     "ListenerFact",
     "LogControl",
     "MachineFacts",
@@ -120,6 +121,21 @@ class Operator(NamedTuple):
     log: LogControl | None
 
 
+class ClientGate(Protocol):
+    """The way in for clients of AMQP."""
+
+    @property
+    def state(self) -> str: ...
+
+    async def suspend(self) -> None: ...
+
+    async def resume(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def start(self) -> None: ...
+
+
 class Surroundings(NamedTuple):
     """What is around the broker core.
 
@@ -128,6 +144,8 @@ class Surroundings(NamedTuple):
         machine: tells of memory, disk and descriptors.
         memory_bytes: tells how much memory the broker could have; 0 where that is not known.
         operator: what can be set.
+        gate: keeps clients out, or lets them in.
+        request_stop: ends the broker; None where that is not for its clients to say.
         save: waits until users, rights and the list of virtual hosts are on the disk.
         data_directory: where what lasts is kept; None where nothing is.
         config_files: what it was configured with.
@@ -138,6 +156,8 @@ class Surroundings(NamedTuple):
     machine: Callable[[], MachineFacts]
     memory_bytes: Callable[[], int]
     operator: Operator
+    gate: ClientGate
+    request_stop: Callable[[], None] | None
     save: Callable[[], Awaitable[None]]
     data_directory: str | None
     config_files: tuple[str, ...]

@@ -25,7 +25,7 @@ RIM: Final = {
     "topology",
     "build",
 } | STATE
-COMPOSITION: Final = BELOW_RIM | RIM
+COMPOSITION: Final = BELOW_RIM | RIM | {"local_socket"}
 TOOLKIT: Final = {"broker", "client", "queues", "tasks"}
 
 MAY_IMPORT: Final[dict[str, set[str]]] = {
@@ -34,6 +34,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "limits": BASE,
     "clock": BASE,
     "build": BASE,
+    "local_socket": BASE,
     "wire": BASE,
     "config.problems": BASE,
     "config.datagram_templates": BASE,
@@ -57,7 +58,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "vhost_logs": BELOW_RIM | {"net", "store"},
     "watches": BELOW_RIM | {"net"},
     "machine": BELOW_RIM | {"net", "store", "watches"},
-    "upkeep": BELOW_RIM | {"config", "store", "node_state", "keeper"},
+    "upkeep": BELOW_RIM | {"config", "store", "node_state", "keeper", "local_socket"},
     "http_api": COMPOSITION | {"reload"},
     "http_door": COMPOSITION | {"http_api"},
     "telemetry": COMPOSITION,
