@@ -1,4 +1,7 @@
-"""Listens for the HTTP API, and loads it when somebody comes. Layer: composition root."""
+"""Listens for the HTTP API and for ``leveret ctl``, and loads what answers when somebody comes.
+
+Layer: composition root.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from broker.errors import StartError
+from broker.local_socket import has_local_sockets, listen_at, remove, socket_in
 from broker.net.door import Door, Server, open_all
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from broker.config.schema import Config
     from broker.http_api import Host
@@ -19,23 +23,53 @@ if TYPE_CHECKING:
 
     Log = Callable[[str, str, dict[str, object]], None]
 
-__all__ = ["open_http_door"]
+__all__ = ["HTTPDoor", "open_http_door"]
 
 
-def open_http_door(app: Host, config: Config, log: Log) -> Door | None:
-    """Listen for the API of a broker; None, and a line in the log, where its port is taken.
+class HTTPDoor(Door):
+    """A door of which one socket may be in the data directory.
+
+    Args:
+        sockets: closed with this.
+        serve: starts the server on them.
+        local_path: of the socket that is removed with this; empty where there is none.
+
+    """
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        serve: Callable[[list[socket.socket], list[Address]], Awaitable[Server]],
+        local_path: str,
+    ) -> None:
+        super().__init__(sockets, serve)
+        self.local_path = local_path
+
+    async def stop(self) -> None:
+        """Answer no more; harmless when it is stopped."""
+        await super().stop()
+        if self.local_path:
+            remove(self.local_path)
+
+
+def open_http_door(app: Host, config: Config, log: Log) -> HTTPDoor | None:
+    """Listen for the API of a broker; None where there is nowhere to.
+
+    A port that is taken, where the configuration does not name it, is a line in the log; so is a
+    data directory that can hold no socket.
 
     Raises:
         StartError: the configuration names an address that cannot be had.
 
     """
-    try:
-        sockets = open_all((one.bind, one.port) for one in config.management.listeners)
-    except StartError as problem:
-        if config.origin.names(("management", "listeners")):
-            raise
+    sockets = _open_addresses(config, log) if config.management.is_enabled else []
+    local = _open_local(app.data_directory, log)
+    local_path = ""
+    if local is not None:
+        local_path, listening = local
+        sockets.append(listening)
 
-        log("warning", "management.unavailable", {"reason": str(problem)})
+    if not sockets:
         return None
 
     async def serve(sockets: list[socket.socket], addresses: list[Address]) -> Server:
@@ -44,6 +78,31 @@ def open_http_door(app: Host, config: Config, log: Log) -> Door | None:
         server: Server = await module.start_http_api(app, sockets, addresses, config, log)
         return server
 
-    door = Door(sockets, serve)
-    log("info", "management.started", {"listening": " ".join(map(str, door.addresses))})
+    door = HTTPDoor(sockets, serve, local_path)
+    fields: dict[str, object] = {"listening": " ".join(map(str, door.addresses))}
+    log("info", "management.started", {**fields, "socket": local_path or None})
     return door
+
+
+def _open_addresses(config: Config, log: Log) -> list[socket.socket]:
+    try:
+        return open_all((one.bind, one.port) for one in config.management.listeners)
+    except StartError as problem:
+        if config.origin.names(("management", "listeners")):
+            raise
+
+        log("warning", "management.unavailable", {"reason": str(problem)})
+        return []
+
+
+def _open_local(directory: str | None, log: Log) -> tuple[str, socket.socket] | None:
+    if directory is None or not has_local_sockets():
+        return None
+
+    path = socket_in(directory)
+    try:
+        return path, listen_at(path)
+    except OSError as problem:
+        reason = f"{path}: {problem.strerror or problem}"
+        log("warning", "management.no_socket", {"reason": reason})
+        return None

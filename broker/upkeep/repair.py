@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import StoreError
+from broker.local_socket import SOCKET_NAME
 from broker.store.directory import (
     FORMAT_NAME,
     FORMAT_VERSION,
@@ -139,7 +140,7 @@ class _Repair:
             # A broker cuts the last segment, and no other.
             last = max((name for name in files if name.endswith(SEGMENT_SUFFIX)), default="")
             for name in files:
-                if name != LOCK_NAME:
+                if name not in (LOCK_NAME, SOCKET_NAME):
                     link_or_copy(os.path.join(base, name), target, may_change=name == last)
 
             sync_directory(target)
