@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "serve": "broker.cli.serve:serve",
     "config": "broker.cli.config:config",
     "ping": "broker.cli.ping:ping",
+    "ctl": "broker.cli.ctl.command:ctl",
     "store": "broker.cli.store:store",
 }
 
