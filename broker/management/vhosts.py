@@ -123,7 +123,7 @@ async def put_vhost(call: Call) -> web.Response:
         if is_traced is not None:
             node.set_tracing(vhost, is_traced)
 
-        if existing is None:
+        if existing is None and by in node.users.users:
             # RabbitMQ: whoever makes it may do everything in it.
             set_permissions(node, by, Rights(".*", ".*", ".*"), vhost=name, by=by)
 
