@@ -15,6 +15,8 @@ from broker.build import build_kind
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from tests.helpers.certificates import CertificateFiles
+
 pytest.register_assert_rewrite("tests.helpers")
 
 # Shared, loaded machines make deadlines lie: an example that hangs is caught by the test's timeout.
@@ -37,6 +39,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_report_header() -> str:
     return f"leveret: {build_kind()} build"
+
+
+@pytest.fixture(scope="session")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> CertificateFiles:
+    """Certificates for all tests of a run: to make them takes a while."""
+    from tests.helpers.certificates import CertificateFiles
+
+    return CertificateFiles(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -20,6 +20,7 @@ __all__ = [
     "Amqplain",
     "Anonymous",
     "Credentials",
+    "External",
     "Malformed",
     "Mechanism",
     "Plain",
@@ -27,7 +28,7 @@ __all__ = [
     "build_mechanisms",
 ]
 
-MECHANISM_NAMES: Final = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
+MECHANISM_NAMES: Final = ("PLAIN", "AMQPLAIN", "ANONYMOUS", "EXTERNAL")
 
 
 class Credentials(NamedTuple):
@@ -123,6 +124,20 @@ class Anonymous(Mechanism):
         return self._credentials
 
 
+class External(Mechanism):
+    """Logs in whom the certificate of a TLS connection names (rule C-22).
+
+    The response could name somebody to act for; nobody reads it, in RabbitMQ neither.
+    """
+
+    __slots__ = ()
+
+    name = "EXTERNAL"
+
+    def start(self, response: bytes) -> Credentials | Malformed | Refused:
+        return Refused("", "a certificate says who it is, and there is none")
+
+
 def build_mechanisms(names: Iterable[str], *, anonymous: Credentials) -> dict[str, Mechanism]:
     """Make the mechanisms on offer, in the order they are offered in.
 
@@ -132,7 +147,8 @@ def build_mechanisms(names: Iterable[str], *, anonymous: Credentials) -> dict[st
 
     """
     known: dict[str, Mechanism] = {
-        mechanism.name: mechanism for mechanism in (Plain(), Amqplain(), Anonymous(anonymous))
+        mechanism.name: mechanism
+        for mechanism in (Plain(), Amqplain(), Anonymous(anonymous), External())
     }
     return {name: known[name] for name in names}
 

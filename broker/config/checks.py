@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.auth.passwords import parse_password_hash
 from broker.config import shapes
 from broker.config.schema import PermissionConfig
+from broker.config.tls_checks import check_tls
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -75,6 +76,7 @@ def grant_defaults(config: Config, report: Report) -> Config:
 def check(config: Config, report: Report) -> None:
     """Report dangling references, clashes and contradictions; warn of likely ones."""
     _check_listeners(config, report)
+    check_tls(config, report)
     _check_users(config, report)
     _check_storage(config, report)
     for vhost in config.vhosts:
@@ -104,6 +106,7 @@ def _check_listeners(config: Config, report: Report) -> None:
 def _tcp_claims(config: Config, report: Report) -> list[_Claim]:
     """Who wants which port. Where HTTP is served by default, a port that is taken does no harm."""
     claims = _claims(("listeners", "amqp"), config.listeners.amqp)
+    claims += _claims(("listeners", "amqps"), config.listeners.amqps)
     management: Keys = ("management", "listeners")
     if config.management.is_enabled and management in report.places:
         claims += _claims(management, config.management.listeners)
@@ -217,7 +220,8 @@ def _check_password(user: UserConfig, keys: Keys, report: Report) -> None:
 
 def _warn_of_users(config: Config, report: Report) -> None:
     allowed = {permission.user for vhost in config.vhosts for permission in vhost.permissions}
-    is_open = any(entry.bind not in _LOOPBACK_BINDS for entry in config.listeners.amqp)
+    listeners = (*config.listeners.amqp, *config.listeners.amqps)
+    is_open = any(entry.bind not in _LOOPBACK_BINDS for entry in listeners)
     for index, user in enumerate(config.users):
         keys: Keys = ("users", str(index))
         if user.name not in allowed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING, Final
 
-from broker.config.fields import ROOT, USERS, VHOSTS
+from broker.config.fields import ROOT, TLS, USERS, VHOSTS
 from broker.config.records import Key, ListOf, NamedMap, Record
 
 if TYPE_CHECKING:
@@ -44,6 +44,21 @@ users:
   #   tags: [monitoring]
 """
 
+_TLS: Final = """\
+# tls:
+#   default:
+#     cert: /etc/leveret/tls.crt
+#     key: /etc/leveret/tls.key
+#     key_password: null
+#     key_password_file: null
+#     ca: null
+#     crl: null
+#     verify: none
+#     min_version: '1.2'
+#     ciphers: null
+#     sni: {'*.example.org': {cert: /etc/leveret/example.crt, key: /etc/leveret/example.key}}
+"""
+
 
 def default_file_text() -> str:
     """Render the file."""
@@ -54,6 +69,8 @@ def _sections() -> Iterator[str]:
     for key in ROOT.keys.values():
         if key.name == USERS.name:
             yield _explain(key, "") + "".join(_explained_keys(USERS)) + _USERS
+        elif key.name == TLS.name:
+            yield _explain(key, "") + "".join(_explained_keys(TLS)) + _TLS
         elif key.name == VHOSTS.name:
             yield _explain(key, "") + 'vhosts:\n  "/":\n' + "".join(_lines_of(VHOSTS, "    "))
         else:
@@ -97,7 +114,7 @@ def _list_item(shape: ListOf[object], indent: str) -> Iterator[str]:
 
 def _explained_keys(key: Key[object]) -> Iterable[str]:
     shape = key.shape
-    item = shape.item if isinstance(shape, ListOf) else None
+    item = shape.item if isinstance(shape, ListOf | NamedMap) else None
     for inner in item.keys.values() if isinstance(item, Record) else ():
         yield _comment(f"{inner.name}: {inner.doc}", "", hanging=True)
 

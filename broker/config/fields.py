@@ -34,13 +34,14 @@ from broker.config.shapes import (
     SecretText,
     Text,
 )
+from broker.config.tls_fields import AUTH_FROM, AUTH_SAN_INDEX, LISTENER_PROXY, TLS
 from broker.config.units import Duration, Size
 
 if TYPE_CHECKING:
     from broker.config.problems import Keys
     from broker.config.tree import Report, Scalar
 
-__all__ = ["ROOT", "VERSION"]
+__all__ = ["ROOT", "TLS", "VERSION"]
 
 _COUNT_MAX: Final = 2**31 - 1
 _D: Final = DEFAULT_CONFIG
@@ -99,22 +100,57 @@ LISTENER_BACKLOG: Final = Key(
     "Connections the system keeps waiting until they are accepted.",
     written="1024",
 )
+_LISTENER_MISNOMERS: Final = {
+    "host": "the address is called bind",
+    "ip": "the address is called bind",
+    "address": "the address is called bind",
+    "tls": "listeners with TLS stand under amqps",
+    "trusted_proxies": "write proxy_protocol: {trusted: [...]}",
+}
 LISTENER: Final = Record(
     "a listener",
-    (LISTENER_BIND, LISTENER_PORT, LISTENER_BACKLOG),
-    lambda v: AMQPListenerConfig(v[LISTENER_BIND], v[LISTENER_PORT], v[LISTENER_BACKLOG]),
-    {
-        "host": "the address is called bind",
-        "ip": "the address is called bind",
-        "address": "the address is called bind",
-        "tls": "TLS is not supported yet",
-    },
+    (LISTENER_BIND, LISTENER_PORT, LISTENER_BACKLOG, LISTENER_PROXY),
+    lambda v: AMQPListenerConfig(
+        v[LISTENER_BIND],
+        v[LISTENER_PORT],
+        v[LISTENER_BACKLOG],
+        proxies=v[LISTENER_PROXY],
+    ),
+    _LISTENER_MISNOMERS,
 )
 LISTENERS_AMQP: Final = Key(
     "amqp",
-    ListOf("listeners, each a mapping", LISTENER, minimum=1),
+    ListOf("listeners, each a mapping", LISTENER),
     _D.listeners.amqp,
-    "AMQP 0-9-1 without TLS; as many as you like.",
+    "AMQP 0-9-1 without TLS; as many as you like, [] for none.",
+)
+
+TLS_LISTENER_PORT: Final = Key("port", Integer(0, 65535, "a port"), 5671, "0 takes any free port.")
+TLS_LISTENER_TLS: Final = Key(
+    "tls", Name("a name that stands under tls"), "default", "With what: a name below tls."
+)
+TLS_LISTENER: Final = Record(
+    "a listener",
+    (LISTENER_BIND, TLS_LISTENER_PORT, LISTENER_BACKLOG, TLS_LISTENER_TLS, LISTENER_PROXY),
+    lambda v: AMQPListenerConfig(
+        v[LISTENER_BIND],
+        v[TLS_LISTENER_PORT],
+        v[LISTENER_BACKLOG],
+        v[TLS_LISTENER_TLS],
+        v[LISTENER_PROXY],
+    ),
+    {
+        **_LISTENER_MISNOMERS,
+        "cert": "certificates stand under tls, and tls here names one of those",
+        "key": "keys stand under tls, and tls here names one of those",
+    },
+)
+LISTENERS_AMQPS: Final = Key(
+    "amqps",
+    ListOf("listeners, each a mapping", TLS_LISTENER),
+    _D.listeners.amqps,
+    "AMQP 0-9-1 with TLS; tls is a name that stands under tls.",
+    example="- {bind: 0.0.0.0, port: 5671, backlog: 1024, tls: default, proxy_protocol: null}",
 )
 
 LISTENERS_DATAGRAM: Final = datagram_key(_Bind())
@@ -190,6 +226,13 @@ LIMITS_HANDSHAKE: Final = Key(
     "A client has that long from connecting to connection.open.",
     written="10s",
 )
+LIMITS_TLS_HANDSHAKE: Final = Key(
+    "tls_handshake_timeout",
+    Duration(0.1, 3600),
+    _D.limits.tls_handshake_timeout_s,
+    "Before that, a client of a listener with TLS, or its proxy, has that long to come to terms.",
+    written="5s",
+)
 LIMITS_CONSUMER_TIMEOUT: Final = Key(
     "consumer_timeout",
     Nullable(Duration(1, 315_360_000)),
@@ -237,12 +280,14 @@ LISTENERS: Final = Key(
     "listeners",
     Record(
         "the listeners",
-        (LISTENERS_AMQP, LISTENERS_DATAGRAM),
-        lambda v: ListenersConfig(v[LISTENERS_AMQP], v[LISTENERS_DATAGRAM]),
+        (LISTENERS_AMQP, LISTENERS_AMQPS, LISTENERS_DATAGRAM),
+        lambda v: ListenersConfig(v[LISTENERS_AMQP], v[LISTENERS_DATAGRAM], v[LISTENERS_AMQPS]),
         {
             "tcp": "AMQP listeners are called amqp",
             "udp": "write datagram",
-            "amqps": "TLS is not supported yet",
+            "ssl": "AMQP listeners with TLS are called amqps",
+            "tls": "AMQP listeners with TLS are called amqps; certificates stand under the key tls",
+            "http": "it is management.listeners",
         },
     ),
     _D.listeners,
@@ -252,12 +297,21 @@ AUTH: Final = Key(
     "auth",
     Record(
         "auth",
-        (AUTH_MECHANISMS, AUTH_LOOPBACK, AUTH_ANONYMOUS_USER, AUTH_ANONYMOUS_PASSWORD),
+        (
+            AUTH_MECHANISMS,
+            AUTH_LOOPBACK,
+            AUTH_ANONYMOUS_USER,
+            AUTH_ANONYMOUS_PASSWORD,
+            AUTH_FROM,
+            AUTH_SAN_INDEX,
+        ),
         lambda v: AuthConfig(
             v[AUTH_MECHANISMS],
             v[AUTH_LOOPBACK],
             v[AUTH_ANONYMOUS_USER],
             Secret(v[AUTH_ANONYMOUS_PASSWORD]),
+            cert_login_from=v[AUTH_FROM],
+            cert_login_san_index=v[AUTH_SAN_INDEX],
         ),
         {"loopback_users": "write loopback_only_users"},
     ),
@@ -294,6 +348,7 @@ LIMITS: Final = Key(
             LIMITS_CONNECTIONS,
             LIMITS_CONSUMERS,
             LIMITS_HANDSHAKE,
+            LIMITS_TLS_HANDSHAKE,
             LIMITS_CONSUMER_TIMEOUT,
         ),
         lambda v: LimitsConfig(
@@ -303,7 +358,8 @@ LIMITS: Final = Key(
             v[LIMITS_CONNECTIONS],
             v[LIMITS_CONSUMERS],
             v[LIMITS_HANDSHAKE],
-            v[LIMITS_CONSUMER_TIMEOUT],
+            consumer_timeout_s=v[LIMITS_CONSUMER_TIMEOUT],
+            tls_handshake_timeout_s=v[LIMITS_TLS_HANDSHAKE],
         ),
         {"channels_per_connection": "write channel_max", "max_connections": "write connections"},
     ),
@@ -334,6 +390,7 @@ _KEYS: Final = (
     VERSION,
     NODE,
     LISTENERS,
+    TLS,
     AUTH,
     USERS,
     VHOSTS,
@@ -352,6 +409,7 @@ def _config(values: Values) -> Config:
     return Config(
         node=values[NODE],
         listeners=values[LISTENERS],
+        tls=values[TLS],
         auth=values[AUTH],
         users=values[USERS],
         vhosts=values[VHOSTS],
@@ -376,6 +434,9 @@ ROOT: Final = Record(
         "port": "the port stands under listeners: {amqp: [{port: ...}]}",
         "bind": "the address stands under listeners: {amqp: [{bind: ...}]}",
         "host": "the address stands under listeners: {amqp: [{bind: ...}]}",
+        "ssl": "write tls",
+        "ssl_options": "write tls",
+        "sni": "it stands with its certificate: tls: {default: {sni: ...}}",
         "logging": "write log",
         "frame_max": "it stands under limits",
         "channel_max": "it stands under limits",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from broker.config.problems import Keys
-    from broker.config.schema import UserConfig
+    from broker.config.schema import TLSCredentials, UserConfig
     from broker.config.tree import MapNode, Report
 
 __all__ = ["config_from_dict", "load_config"]
@@ -135,6 +135,9 @@ def _finish(
     config = _with_password_files(ROOT.read(root, (), report), report, directory)
     config = _with_data_directory(grant_defaults(config, report), report, directory)
     config = _with_log_file(config, report, directory)
+    if config.tls:
+        config = _with_tls_files(config, report, directory)
+
     check(config, report)
     if report.problems:
         raise ConfigProblems(sorted(report.problems, key=_position))
@@ -156,18 +159,56 @@ def _with_password_files(config: Config, report: Report, directory: str) -> Conf
 
 
 def _with_password_file(user: UserConfig, keys: Keys, report: Report, directory: str) -> UserConfig:
-    path = os.path.join(directory, os.path.expanduser(user.password_file or ""))
+    secret = _secret_in(user.password_file or "", keys, report, directory)
+    return user if secret is None else user._replace(password=secret)
+
+
+def _secret_in(path: str, keys: Keys, report: Report, directory: str) -> Secret | None:
+    """Read a file that holds a secret; None when that is a problem."""
+    path = os.path.join(directory, os.path.expanduser(path))
     try:
         raw = _bytes_of(path, _PASSWORD_FILE_BYTES_MAX)
         text = raw.decode("utf-8")
     except ConfigProblems as error:
         report.add_at(keys, f"{path!r} {error.problems[0].message}")
-        return user
+        return None
     except UnicodeDecodeError:
         report.add_at(keys, f"{path!r} is not UTF-8")
-        return user
+        return None
 
-    return user._replace(password=Secret(text.rstrip("\r\n")))
+    return Secret(text.rstrip("\r\n"))
+
+
+def _with_tls_files(config: Config, report: Report, directory: str) -> Config:
+    from broker.config.tls_checks import with_absolute_files
+
+    profiles = []
+    for profile in config.tls:
+        at: Keys = ("tls", profile.name)
+        placed = with_absolute_files(profile, directory)
+        own = _with_key_password(placed.credentials, at, report, directory)
+        sni = tuple(
+            (name, _with_key_password(one, (*at, "sni", name), report, directory))
+            for name, one in placed.sni
+        )
+        profiles.append(placed._replace(credentials=own, sni=sni))
+
+    return config._replace(tls=tuple(profiles))
+
+
+def _with_key_password(
+    credentials: TLSCredentials, at: Keys, report: Report, directory: str
+) -> TLSCredentials:
+    if credentials.key_password_file is None:
+        return credentials
+
+    keys = (*at, "key_password_file")
+    if credentials.key_password is not None:
+        report.add_at(keys, "key_password is there as well - keep one: a key has one password")
+        return credentials
+
+    secret = _secret_in(credentials.key_password_file, keys, report, directory)
+    return credentials._replace(key_password=secret)
 
 
 def _with_data_directory(config: Config, report: Report, directory: str) -> Config:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from broker.config.records import Key, ListOf, Record
 from broker.config.schema import DEFAULT_CONFIG, HTTPListenerConfig, ManagementConfig
 from broker.config.shapes import Boolean, Integer
+from broker.config.tls_fields import tls_name_key
 
 if TYPE_CHECKING:
     from broker.config.shapes import Text
@@ -31,11 +32,14 @@ def management_key(bind_shape: Text) -> Key[ManagementConfig]:
         "0 takes any free port.",
         written="15672",
     )
+    tls = tls_name_key(
+        HTTPListenerConfig().tls, "HTTPS with what stands under tls by that name; null for HTTP."
+    )
     listener = Record(
         "a listener",
-        (bind, port),
-        lambda v: HTTPListenerConfig(v[bind], v[port]),
-        {"host": "the address is called bind", "tls": "TLS is not supported yet"},
+        (bind, port, tls),
+        lambda v: HTTPListenerConfig(v[bind], v[port], v[tls]),
+        {"host": "the address is called bind", "ssl": "write tls, a name that stands under tls"},
     )
     enabled = Key(
         "enabled",

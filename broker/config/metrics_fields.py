@@ -18,6 +18,7 @@ from broker.config.schema import (
     StatsDConfig,
 )
 from broker.config.shapes import Boolean, Choice, Integer, Name, Text
+from broker.config.tls_fields import tls_name_key
 from broker.config.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -62,11 +63,12 @@ def _prometheus_key(bind_shape: Text) -> Key[PrometheusConfig]:
     port = Key(
         "port", Integer(0, 65535, "a port"), default.port, "0 takes any free port.", written="15692"
     )
+    tls = tls_name_key(default.tls, "HTTPS with what stands under tls by that name; null for HTTP.")
     listener = Record(
         "a listener",
-        (bind, port),
-        lambda v: MetricsListenerConfig(v[bind], v[port]),
-        {"host": "the address is called bind", "tls": "TLS is not supported yet"},
+        (bind, port, tls),
+        lambda v: MetricsListenerConfig(v[bind], v[port], v[tls]),
+        {"host": "the address is called bind", "ssl": "write tls, a name that stands under tls"},
     )
     enabled = Key(
         "enabled",

@@ -45,6 +45,8 @@ __all__ = [
     "Secret",
     "StatsDConfig",
     "StorageConfig",
+    "TLSConfig",
+    "TLSCredentials",
     "TopicPermissionConfig",
     "UserConfig",
     "UserLimitsConfig",
@@ -88,6 +90,11 @@ class AMQPListenerConfig(NamedTuple):
     """0 takes any free port."""
 
     backlog: int = 1024
+    tls: str | None = None
+    """The name of what it makes TLS connections with; None for plain ones."""
+
+    proxies: tuple[str, ...] | None = None
+    """Networks of proxies that tell who the client is; None where there are none."""
 
 
 class DatagramListenerConfig(NamedTuple):
@@ -111,6 +118,31 @@ class DatagramListenerConfig(NamedTuple):
 class ListenersConfig(NamedTuple):
     amqp: tuple[AMQPListenerConfig, ...] = (AMQPListenerConfig(),)
     datagram: tuple[DatagramListenerConfig, ...] = ()
+    amqps: tuple[AMQPListenerConfig, ...] = ()
+
+
+class TLSCredentials(NamedTuple):
+    cert: str = ""
+    """A certificate and what vouches for it, in PEM."""
+
+    key: str = ""
+    key_password: Secret | None = None
+    key_password_file: str | None = None
+    """Where the password was read from."""
+
+
+class TLSConfig(NamedTuple):
+    name: str
+    credentials: TLSCredentials = TLSCredentials()
+    ca: str | None = None
+    crl: str | None = None
+    verify: str = "none"
+    """``none``, ``optional`` or ``required``."""
+
+    min_version: str = "1.2"
+    ciphers: str | None = None
+    sni: tuple[tuple[str, TLSCredentials], ...] = ()
+    """What is shown to those who ask for that name, in lower case; ``*.`` stands for one label."""
 
 
 class AuthConfig(NamedTuple):
@@ -121,6 +153,12 @@ class AuthConfig(NamedTuple):
     anonymous_user: str = "guest"
     anonymous_password: Secret = Secret("guest")
     """ANONYMOUS logs in with these, so that it ends when guest is gone (rule C-23)."""
+
+    cert_login_from: str = "distinguished_name"
+    """What of a certificate is the name of the user that EXTERNAL logs in (rule C-22)."""
+
+    cert_login_san_index: int = 0
+    """Which of several alternative names."""
 
 
 class UserLimitsConfig(NamedTuple):
@@ -235,6 +273,7 @@ class LimitsConfig(NamedTuple):
     connections_max: int | None = None
     consumers_per_channel_max: int | None = None
     handshake_timeout_s: float = 10.0
+    tls_handshake_timeout_s: float = 5.0
     consumer_timeout_s: float | None = 1800.0
 
 
@@ -242,6 +281,8 @@ class HTTPListenerConfig(NamedTuple):
     bind: str = "localhost"
     port: int = 15672
     """0 takes any free port."""
+
+    tls: str | None = None
 
 
 class ManagementConfig(NamedTuple):
@@ -255,6 +296,8 @@ class MetricsListenerConfig(NamedTuple):
     bind: str = "localhost"
     port: int = 15692
     """0 takes any free port."""
+
+    tls: str | None = None
 
 
 class PrometheusConfig(NamedTuple):
@@ -364,6 +407,7 @@ class Config(NamedTuple):
 
     node: NodeConfig = NodeConfig()
     listeners: ListenersConfig = ListenersConfig()
+    tls: tuple[TLSConfig, ...] = ()
     auth: AuthConfig = AuthConfig()
     users: tuple[UserConfig, ...] = (_GUEST,)
     vhosts: tuple[VHostConfig, ...] = (_DEFAULT_VHOST,)

@@ -54,6 +54,7 @@ from broker.protocol.states import (
     TUNING,
     VERIFYING,
 )
+from broker.protocol.strangers import describe_stranger
 from broker.wire import codec
 from broker.wire.constants import (
     BASIC_PUBLISH,
@@ -233,7 +234,9 @@ class Connection(ConnectionHandle):
             return rest
 
         # Rules C-03, C-05: say what is spoken here, and nothing after it.
-        self.log("warning", "connection.refused", {"reason": f"no AMQP 0-9-1 header: {have!r}"})
+        where = "on a port without TLS" if not self.peer.is_tls else "within TLS"
+        reason = f"{describe_stranger(have)}, {where}, in place of the AMQP 0-9-1 header"
+        self.log("warning", "connection.refused", {"reason": reason})
         self.output.send(PROTOCOL_HEADER)
         self._drop(0)
         return b""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker import __version__
 from broker.auth.logins import Attempt
-from broker.auth.mechanisms import Credentials, Malformed, Mechanism, Refused
+from broker.auth.mechanisms import Credentials, External, Malformed, Mechanism, Refused
 from broker.auth.users import AuthenticationError, User
 from broker.core.settings import COMPATIBLE_VERSION
 from broker.errors import LoginRefused, NotAllowed, PeerDropped
@@ -83,8 +83,19 @@ class Handshake:
         """The header was right: send connection.start."""
         connection = self._connection
         connection.set_state(STARTING)
-        mechanisms = " ".join(connection.node.mechanisms)
+        mechanisms = " ".join(self._offered())
         connection.send(codec.encode_connection_start(self._server_properties(), mechanisms))
+
+    def _offered(self) -> list[str]:
+        """Rule C-11: EXTERNAL where a certificate was shown, which a plain socket never has."""
+        connection = self._connection
+        tls = connection.peer.tls
+        is_certified = tls is not None and tls.certificate is not None
+        return [
+            name
+            for name, mechanism in connection.node.mechanisms.items()
+            if is_certified or not isinstance(mechanism, External)
+        ]
 
     def _server_properties(self) -> Arguments:
         settings = self._connection.node.settings
@@ -126,10 +137,15 @@ class Handshake:
         connection = self._connection
         connection.set_client(method.client_properties)
         mechanism = connection.node.mechanisms.get(method.mechanism)
-        if mechanism is None:
+        is_external = isinstance(mechanism, External)
+        if mechanism is None or (is_external and not connection.peer.is_tls):
             raise dropped(f"SASL mechanism {method.mechanism!r} is not on offer")
 
         connection.mechanism = method.mechanism
+        if is_external:
+            self._log_in(self._identify(method.mechanism), method.mechanism)
+            return
+
         answer = mechanism.start(method.response)
         if isinstance(answer, Malformed):
             raise dropped(answer.reason)
@@ -203,6 +219,25 @@ class Handshake:
             raise self._refused(mechanism, verdict.user, verdict.reason)
 
         self._log_in(verdict, mechanism)
+
+    def _identify(self, mechanism_name: str) -> User:
+        """Rule C-22: whom the certificate names."""
+        connection = self._connection
+        tls = connection.peer.tls
+        if tls is None or tls.certificate is None:
+            raise self._refused(mechanism_name, "", "the client has shown no certificate")
+
+        name = tls.certificate.user_name
+        if name is None:
+            subject = tls.certificate.subject
+            raise self._refused(
+                mechanism_name, "", f"the certificate of {subject} has no name for a user"
+            )
+
+        try:
+            return connection.node.users.identify(name, is_loopback=connection.peer.is_loopback)
+        except AuthenticationError as error:
+            raise self._refused(mechanism_name, error.user, error.reason) from None
 
     def _refused(
         self, mechanism_name: str, user_name: str, reason: str

@@ -11,7 +11,30 @@ from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
 
-__all__ = ["Link", "Peer"]
+__all__ = ["Link", "Peer", "PeerCertificate", "TLSFacts"]
+
+
+class PeerCertificate(NamedTuple):
+    """What a client has shown and TLS has verified, as RabbitMQ tells of it."""
+
+    subject: str
+    """As RFC 4514 writes it."""
+
+    issuer: str
+    validity: str
+    serial: int
+    user_name: str | None
+    """Whom EXTERNAL logs in (rule C-22); None where the certificate has no such name."""
+
+
+class TLSFacts(NamedTuple):
+    """What was agreed on, by Erlang's names."""
+
+    protocol: str
+    key_exchange: str
+    cipher: str
+    hash: str
+    certificate: PeerCertificate | None
 
 
 class Peer(NamedTuple):
@@ -27,6 +50,7 @@ class Peer(NamedTuple):
     """Whether the client's address is 127.0.0.0/8, ::1 or their IPv4-mapped form (rule C-36)."""
 
     is_tls: bool
+    tls: TLSFacts | None = None
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import yaml
@@ -36,6 +37,9 @@ from broker.config.schema import (
 from broker.config.shapes import Shape
 from broker.config.yaml_text import TEXT_BYTES_MAX
 from broker.wire.tables import Field
+
+if TYPE_CHECKING:
+    from tests.helpers.certificates import CertificateFiles
 
 CONFIG_DIRECTORY = Path(__file__).parents[3] / "config"
 EVERYTHING = (".*", ".*", ".*")
@@ -117,16 +121,24 @@ def test_the_default_file_shows_every_key() -> None:
     assert missing - sections == set()
 
 
-def test_the_examples_in_the_default_file_load_when_they_are_switched_on(tmp_path: Path) -> None:
+def test_the_examples_in_the_default_file_load_when_they_are_switched_on(
+    tmp_path: Path, certificates: CertificateFiles
+) -> None:
     secret = tmp_path / "secret"
     secret.write_text("from a file\n")
     text = re.sub(r"^( *)# (?!yaml-lang)", r"\1", default_file_text(), flags=re.M)
     path = tmp_path / "f.yaml"
-    path.write_text(text.replace("/run/secrets/app", str(secret)))
+    text = text.replace("/run/secrets/app", str(secret))
+    for stem, files in {"tls": certificates.server, "example": certificates.wildcard}.items():
+        text = text.replace(f"/etc/leveret/{stem}.crt", files.cert)
+        text = text.replace(f"/etc/leveret/{stem}.key", files.key)
+
+    path.write_text(text)
     config = load_config(str(path), environ={})
     vhost = config.vhosts[0]
 
     assert config.users[1].password == Secret("from a file")
+    assert config.listeners.amqps[0].tls == config.tls[0].name
     assert [user.name for user in config.users] == ["guest", "app", "ops"]
     assert all([vhost.queues, vhost.exchanges, vhost.bindings, vhost.topic_permissions])
     assert all([vhost.policies, vhost.operator_policies])

@@ -228,7 +228,7 @@ TYPES = [
     ),
     pytest.param(
         "listeners: {amqp: []}\n",
-        "f.yaml:2:19: listeners.amqp: expected at least 1 entry, got none",
+        "f.yaml:2:13: listeners.amqp: nobody could connect: there is no listener here nor in amqps",
         id="no listener",
     ),
     pytest.param(
@@ -316,8 +316,8 @@ TYPES = [
     ),
     pytest.param(
         "auth: {mechanisms: [plain]}\n",
-        "f.yaml:2:21: auth.mechanisms.0: expected PLAIN, AMQPLAIN or ANONYMOUS, got the text"
-        " 'plain' - write PLAIN, upper and lower case count",
+        "f.yaml:2:21: auth.mechanisms.0: expected PLAIN, AMQPLAIN, ANONYMOUS or EXTERNAL, got"
+        " the text 'plain' - write PLAIN, upper and lower case count",
         id="case counts",
     ),
     pytest.param(
@@ -372,8 +372,8 @@ KEYS = [
     ),
     pytest.param(
         "zzz: 1\n",
-        "f.yaml:2:1: zzz: unknown key - the configuration has version, node, listeners, auth,"
-        " users, vhosts, storage, limits, heartbeat, log, compatibility, alarms, management,"
+        "f.yaml:2:1: zzz: unknown key - the configuration has version, node, listeners, tls,"
+        " auth, users, vhosts, storage, limits, heartbeat, log, compatibility, alarms, management,"
         " metrics",
         id="not even near",
     ),
