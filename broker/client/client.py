@@ -2,7 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from broker.client import wire
+from broker.client.consumer import Ack, Consumer, call
+from broker.client.core import Core
+from broker.client.dead import DeadLetters, dead_letter_of
+from broker.client.errors import Closed, InvalidValue, Unroutable
+from broker.client.getting import Getting
+from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent
+from broker.client.options import Options
+from broker.client.schedule import seconds_until
+from broker.client.spec import DEAD_EXCHANGE, QueueSpec
+from broker.client.topics import Subscription, check_topic
+from broker.client.topology import Topology
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -10,16 +25,14 @@ if TYPE_CHECKING:
 
     from broker.client.codecs import Codec
     from broker.client.delivery import Delivery
-    from broker.client.message import Envelope, Message, QueueStats, Sent
+    from broker.client.events import ClientEvent
     from broker.client.retry import Retry
     from broker.client.schedule import When
-    from broker.client.spec import QueueSpec
+    from broker.queues.amqp import AmqpQueue
 
 __all__ = ["Client", "Connecting", "connect"]
 
 T = TypeVar("T")
-Ack = Literal["after", "before", "manual"]
-"""When a message is forgotten: after it was handled, before, or when the handler says so."""
 
 
 def connect(
@@ -27,8 +40,7 @@ def connect(
     *,
     name: str | None = None,
     codec: str | Codec = "json",
-    timeout: float = 10.0,
-    send_timeout: float = 30.0,
+    options: Options | None = None,
 ) -> Connecting:
     """Connect: ``async with connect(url) as client``, or ``client = await connect(url)``.
 
@@ -37,21 +49,29 @@ def connect(
             else aio-pika reads.
         name: what the broker's lists of connections call this one.
         codec: what bodies are written with: ``json``, ``msgpack``, ``pickle`` or one of your own.
-        timeout: how long anything but sending waits for the broker, reconnecting included.
-        send_timeout: how long sending does.
+        options: how long to wait, and what else one seldom changes.
+
+    Raises:
+        Unavailable: nobody was there for ``options.timeout`` seconds.
+        AccessRefused: user, password or virtual host are wrong.
 
     """
-    raise NotImplementedError
+    return Connecting(url, name, codec, options or Options())
 
 
 class Connecting:
     """What :func:`connect` gives: await it, or enter it."""
 
+    def __init__(self, url: str, name: str | None, codec: str | Codec, options: Options) -> None:
+        self._arguments = (url, name, codec, options)
+        self._client: Client | None = None
+
     def __await__(self) -> Generator[Any, None, Client]:
-        raise NotImplementedError
+        return self._connect().__await__()
 
     async def __aenter__(self) -> Client:
-        raise NotImplementedError
+        self._client = await self._connect()
+        return self._client
 
     async def __aexit__(
         self,
@@ -59,42 +79,88 @@ class Connecting:
         exc: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        raise NotImplementedError
+        if self._client is not None:
+            await self._client.close()
+
+    async def _connect(self) -> Client:
+        client = Client(Core(*self._arguments))
+        await client.core.session.start()
+        return client
 
 
 class Client:
-    """A connection that comes back by itself, with everything declared and consumed on it."""
+    """A connection that comes back by itself, with everything declared and consumed on it.
+
+    Made by :func:`connect`.
+    """
+
+    def __init__(self, core: Core) -> None:
+        self.core = core
+        """For the other packages of the toolkit."""
+
+        self._topology = Topology(core)
+        self._getting = Getting(core)
+        self._running: list[Consumer[Any] | Subscription[Any]] = []
+        self._is_closed = False
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # -- queues
 
     async def declare(
         self, name: str, spec: QueueSpec | None = None, *, passive: bool = False
     ) -> QueueSpec:
         """Make a queue, unless it is there; again after each reconnect.
 
-        Without a spec a queue that is there is taken as it is, and one that is not is made with
-        ``QueueSpec()``.
+        Without a spec, a queue that is there is taken as it is, and one that is not is made with
+        ``QueueSpec()``. With ``passive`` nothing is made: the spec says what the queue is known to
+        be.
 
         Raises:
             SpecConflict: it is there and declared otherwise.
             QueueNotFound: ``passive``, and it is not there.
 
         """
-        raise NotImplementedError
+        if not passive:
+            return await self._topology.declare(name, spec)
+
+        await self._topology.count(name)
+        if spec is not None:
+            self.core.known_specs[name] = spec
+
+        return spec or QueueSpec()
 
     async def delete(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
         """Delete a queue; its dead letters stay. Returns how many messages went with it."""
-        raise NotImplementedError
+        return await self._topology.delete(name, if_empty=if_empty, if_unused=if_unused)
 
     async def purge(self, name: str) -> int:
         """Delete the messages that wait in a queue; returns how many."""
-        raise NotImplementedError
+        return await self._topology.purge(name)
 
     async def exists(self, name: str) -> bool:
         """Say whether there is a queue of that name."""
-        raise NotImplementedError
+        return await self._topology.exists(name)
 
     async def stats(self, name: str) -> QueueStats:
-        """Return what is in a queue now."""
-        raise NotImplementedError
+        """Return what is in a queue now; raises :class:`QueueNotFound`."""
+        ready, consumers = await self._topology.count(name)
+        return QueueStats(name, ready, consumers, await self.dead(name).count())
+
+    def dead(self, queue: str) -> DeadLetters:
+        """Return the dead letters of a queue."""
+        return DeadLetters(self.core, queue)
+
+    # -- messages
 
     async def send(
         self,
@@ -108,124 +174,311 @@ class Client:
     ) -> Sent:
         """Put a message into a queue; returns when the broker has confirmed it.
 
+        Args:
+            queue: the queue.
+            body: any value that the client's codec writes; bytes are sent as they are.
+            id: stays with the message whatever happens to it; made up if None.
+            priority: what comes first the queue's spec says.
+            headers: what else the receiver is to know.
+            when: not before: seconds, a moment, or a :class:`Schedule`, of which the next time is
+                taken.
+
         Raises:
             Unroutable: there is no such queue.
             QueueFull: it takes no more.
+            InvalidPriority: it does not have that priority.
+            EncodeError: the codec cannot write the body.
             Unavailable: nobody has confirmed it in ``send_timeout``.
 
         """
-        raise NotImplementedError
+        envelope = Envelope(body=body, id=id, priority=priority, headers=headers or {}, when=when)
+        return await self.send_envelope(queue, envelope)
 
     async def send_envelope(self, queue: str, envelope: Envelope) -> Sent:
-        """Put a message into a queue of which there is more to say."""
-        raise NotImplementedError
+        """Put a message into a queue of which there is more to say; see :meth:`send`."""
+        self._check_open()
+        delay = 0.0
+        if envelope.when is not None:
+            delay = seconds_until(envelope.when, datetime.now(UTC))
+            if delay > 0 and envelope.ttl is not None:
+                raise InvalidValue("a message that has to wait cannot have a ttl as well")
+
+        spec = self.core.spec_of(queue)
+        priority = envelope.priority if spec is None else spec.wire_priority(envelope.priority)
+        message = wire.outgoing(envelope, self.core.codecs, priority)
+        try:
+            resent = await self.core.send("", queue, message, delay=delay)
+        except Unroutable as problem:
+            if type(problem) is not Unroutable:
+                raise
+
+            raise Unroutable(f"there is no queue {queue!r}") from problem
+
+        return Sent(message.properties.message_id or "", resent)
+
+    @overload
+    async def get(self, queue: str, *, wait: float = ...) -> Delivery[Any] | None: ...
+
+    @overload
+    async def get(
+        self,
+        queue: str,
+        *,
+        wait: float = ...,
+        type: type[T],
+    ) -> Delivery[T] | None: ...
 
     async def get(
         self,
         queue: str,
         *,
         wait: float = 0,
-        type: type[T] | None = None,  # noqa: A002
-    ) -> Delivery[T] | None:
-        """Take one message; None if there is none, nor comes one in ``wait`` seconds."""
-        raise NotImplementedError
+        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+    ) -> Delivery[Any] | None:
+        """Take one message; None if there is none, nor comes one in ``wait`` seconds.
 
+        Raises:
+            QueueNotFound: there is no such queue.
+
+        """
+        self._check_open()
+        if wait > 0:
+            return await self._getting.wait(queue, wait, type)
+
+        return await self._getting.get(queue, type)
+
+    @overload
+    async def consume(
+        self,
+        queue: str,
+        handler: Callable[[Delivery[Any]], Awaitable[object] | object],
+        *,
+        prefetch: int = ...,
+        ack: Ack = ...,
+        retry: Retry | None = ...,
+    ) -> Consumer[Any]: ...
+
+    @overload
     async def consume(
         self,
         queue: str,
         handler: Callable[[Delivery[T]], Awaitable[object] | object],
         *,
+        prefetch: int = ...,
+        ack: Ack = ...,
+        retry: Retry | None = ...,
+        type: type[T],
+    ) -> Consumer[T]: ...
+
+    async def consume(
+        self,
+        queue: str,
+        handler: Callable[[Delivery[Any]], Awaitable[object] | object],
+        *,
         prefetch: int = 10,
         ack: Ack = "after",
         retry: Retry | None = None,
-        type: type[T] | None = None,  # noqa: A002
-    ) -> Consumer:
+        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+    ) -> Consumer[Any]:
         """Call ``handler`` with each message, up to ``prefetch`` of them at a time.
 
         It returns: the message is acknowledged. It raises: ``retry``, or that of the queue's spec,
         says whether and when it is tried again; after that it is a dead letter. It goes on after
         reconnects until :meth:`Consumer.cancel`.
+
+        Args:
+            queue: the queue.
+            handler: a coroutine function, or a function, which is called in a thread.
+            prefetch: how many at a time; 1 to handle them in order.
+            ack: ``after`` it was handled; ``before``, so that it is handled at most once, and lost
+                if that fails; or ``manual``: what the handler does not settle stays open.
+            retry: instead of that of the queue's spec.
+            type: what bodies are to be: a class, dataclass or :class:`msgspec.Struct`; what does
+                not fit is a dead letter.
+
+        Raises:
+            QueueNotFound: there is no such queue.
+
         """
-        raise NotImplementedError
+        self._check_open()
+        consumer: Consumer[Any] = Consumer(
+            self.core, queue, handler, ack=ack, prefetch=prefetch, into=type
+        )
+        await consumer.start(retry)
+        self._running.append(consumer)
+        return consumer
+
+    def queue(
+        self,
+        name: str,
+        type: type[T] | None = None,  # noqa: A002 - what one calls it
+        *,
+        spec: QueueSpec | None = None,
+        prefetch: int | None = None,
+    ) -> AmqpQueue[T]:
+        """Return a queue as an object: ``send``, and ``async for delivery in queue``."""
+        from broker.queues.amqp import AmqpQueue
+
+        return AmqpQueue(self, name, type, spec=spec, prefetch=prefetch)
+
+    # -- topics
 
     async def publish(
         self,
         topic: str,
         body: object,
         *,
-        id: str | None = None,  # noqa: A002
+        id: str | None = None,  # noqa: A002 - what one calls it
         headers: Mapping[str, object] | None = None,
     ) -> bool:
-        """Publish under a topic; returns whether anybody gets it."""
-        raise NotImplementedError
+        """Publish under a topic; returns whether anybody gets it. Nobody is no error."""
+        return await self.publish_envelope(topic, Envelope(body=body, id=id, headers=headers or {}))
 
     async def publish_envelope(self, topic: str, envelope: Envelope) -> bool:
         """Publish a message of which there is more to say."""
-        raise NotImplementedError
+        self._check_open()
+        check_topic(topic)
+        if envelope.when is not None:
+            raise InvalidValue("what is published is so at once: send to a queue to have it wait")
 
+        message = wire.outgoing(envelope, self.core.codecs, envelope.priority)
+        try:
+            await self.core.send(self.core.options.topics, topic, message)
+        except Unroutable as problem:
+            if type(problem) is not Unroutable:
+                raise
+
+            return False
+
+        return True
+
+    @overload
+    async def subscribe(
+        self,
+        pattern: str,
+        handler: Callable[[Message[Any]], Awaitable[object] | object],
+        *,
+        max_pending: int = ...,
+    ) -> Subscription[Any]: ...
+
+    @overload
     async def subscribe(
         self,
         pattern: str,
         handler: Callable[[Message[T]], Awaitable[object] | object],
         *,
+        max_pending: int = ...,
+        type: type[T],
+    ) -> Subscription[T]: ...
+
+    async def subscribe(
+        self,
+        pattern: str,
+        handler: Callable[[Message[Any]], Awaitable[object] | object],
+        *,
         max_pending: int = 1000,
-        type: type[T] | None = None,  # noqa: A002
-    ) -> Subscription:
+        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+    ) -> Subscription[Any]:
         """Call ``handler`` with what is published under topics that match, one at a time, in order.
 
         ``*`` is one word, ``#`` any number of them. Of more than ``max_pending`` that wait, the
-        oldest are dropped.
+        oldest are dropped. While disconnected, nothing is received: :meth:`bind` a queue to miss
+        nothing.
         """
-        raise NotImplementedError
+        self._check_open()
+        subscription: Subscription[Any] = Subscription(
+            self.core,
+            pattern,
+            lambda delivery: delivery.message,
+            handler,
+            max_pending=max_pending,
+            into=type,
+        )
+        await subscription.start()
+        self._running.append(subscription)
+        return subscription
+
+    async def subscribe_dead(
+        self,
+        pattern: str,
+        handler: Callable[[DeadLetter[Any]], Awaitable[object] | object],
+        *,
+        max_pending: int = 1000,
+    ) -> Subscription[Any]:
+        """Call ``handler`` with each message that becomes a dead letter from now on.
+
+        Args:
+            pattern: of the names of queues: ``#`` for all, ``orders.*`` for some.
+            handler: a coroutine function, or a function, which is called in a thread.
+            max_pending: of more than so many that wait, the oldest are dropped.
+
+        """
+        self._check_open()
+
+        async def handle(message: Message[Any]) -> object:
+            assert isinstance(message, DeadLetter)
+            return await call(handler, message)
+
+        subscription: Subscription[Any] = Subscription(
+            self.core,
+            pattern,
+            lambda delivery: dead_letter_of(self.core, delivery.raw, delivery.topic),
+            handle,
+            max_pending=max_pending,
+            into=None,
+        )
+        await self.core.ensure_dead_exchange()
+        await subscription.start(DEAD_EXCHANGE)
+        self._running.append(subscription)
+        return subscription
 
     async def bind(self, queue: str, pattern: str) -> None:
         """Let a queue have a copy of what is published under topics that match."""
-        raise NotImplementedError
+        await self._topology.bind(queue, check_topic(pattern))
 
     async def unbind(self, queue: str, pattern: str) -> None:
         """Take that back."""
-        raise NotImplementedError
+        await self._topology.unbind(queue, pattern)
+
+    # -- the connection
 
     def on_event(self, callback: Callable[[ClientEvent], object]) -> Callable[[], None]:
         """Call back with what happens to the client; returns what ends that."""
-        raise NotImplementedError
+        return self.core.events.listen(callback)
 
     @property
     def connected(self) -> bool:
         """Whether there is a connection at this moment."""
-        raise NotImplementedError
+        return self.core.session.is_connected
 
     async def wait_connected(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Wait until there is one."""
-        raise NotImplementedError
+        """Wait until there is one, ``options.timeout`` seconds if None; raises Unavailable."""
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        await self.core.session.link(deadline)
 
-    async def close(self, grace: float = 10.0) -> None:
+    async def close(self, grace: float | None = 10.0) -> None:
         """Stop consuming, let handlers end for ``grace`` seconds, and disconnect."""
-        raise NotImplementedError
+        if self._is_closed:
+            return
+
+        self._is_closed = True
+        running, self._running = self._running, []
+        try:
+            await asyncio.gather(
+                *(_cancel(one, grace) for one in running),
+                *(closer() for closer in list(self.core.closers)),
+            )
+        finally:
+            await self.core.end_tasks()
+            await self.core.session.close()
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise Closed("the client is closed")
 
 
-class Consumer:
-    """A consumer at work."""
-
-    queue: str
-
-    async def cancel(self, grace: float | None = 10.0) -> None:
-        """Take no more, let handlers end for ``grace`` seconds (None: as long as it takes), then
-        cancel them: their messages are handed back, and no attempt is counted."""
-        raise NotImplementedError
-
-
-class Subscription:
-    """A subscription at work."""
-
-    pattern: str
-
-    async def cancel(self) -> None:
-        """End it."""
-        raise NotImplementedError
-
-
-class ClientEvent:
-    """What happened: ``kind`` is one of connected, disconnected, reconnected, ..."""
-
-    kind: str
+async def _cancel(one: Consumer[Any] | Subscription[Any], grace: float | None) -> None:
+    if isinstance(one, Consumer):
+        await one.cancel(grace)
+    else:
+        await one.cancel()

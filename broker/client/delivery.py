@@ -1,22 +1,44 @@
 """Toolkit: a message that is being handled, until it is settled.
 
 Invariant: a delivery is settled once. Every way to settle it answers False when that has happened
-before, or when the connection it came over is gone and the broker has given it to somebody else.
+before, or when the connection it came over is gone and the broker gives it to somebody else: a
+broker would close the channel for it, and take everything else on it back.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeVar
+import asyncio
+import traceback as tracebacks
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from broker.client import wire
+from broker.client.errors import (
+    DecodeError,
+    QueueFull,
+    QueueNotFound,
+    ToolkitError,
+    Unroutable,
+)
+from broker.client.events import ClientEvent
+from broker.client.link import LinkLost
+from broker.client.message import Message
+from broker.client.spec import DEAD_EXCHANGE
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from broker.client.message import Message
+    from aiormq.abc import DeliveredMessage
+
+    from broker.client.source import Source
 
 __all__ = ["Delivery"]
 
 T = TypeVar("T")
+
+FULL_WAIT_S: Final = 1.0
+"""How long to wait for room in a queue that refuses a message that is to be tried again."""
 
 
 class Delivery(Generic[T]):
@@ -31,6 +53,33 @@ class Delivery(Generic[T]):
     one of the methods, each of which says whether that still made a difference.
     """
 
+    __slots__ = (
+        "_decoded",
+        "_expiry",
+        "_is_settled",
+        "_raw",
+        "_source",
+        "_timeout",
+        "_when_settled",
+        "attempt",
+        "id",
+    )
+
+    def __init__(self, raw: DeliveredMessage, source: Source[T]) -> None:
+        self._raw = raw
+        self._source = source
+        self._is_settled = source.is_settled_on_arrival
+        self._decoded: list[T] | None = None
+        self._timeout: asyncio.Timeout | None = None
+        self._when_settled: Callable[[], object] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
+        self.id: str = raw.header.properties.message_id or ""
+        self.attempt: int = wire.attempt_of(raw)
+
+    def __repr__(self) -> str:
+        state = "settled" if self._is_settled else "not settled"
+        return f"<Delivery {self.id!r} of {self.queue!r}, attempt {self.attempt}, {state}>"
+
     async def __aenter__(self) -> T:
         """Return the body.
 
@@ -38,64 +87,347 @@ class Delivery(Generic[T]):
             DecodeError: it cannot be read; the message has become a dead letter.
 
         """
-        raise NotImplementedError
+        try:
+            body = self.body
+        except DecodeError as problem:
+            await self.dead(problem, reason="undecodable")
+            raise
+
+        if self._expiry is not None:
+            self._stop_expiry()
+            self._timeout = asyncio.timeout(self._source.ack_timeout)
+            await self._timeout.__aenter__()
+
+        return body
 
     async def __aexit__(
         self,
         exc_type: type[BaseException] | None,
         exc: BaseException | None,
         tb: TracebackType | None,
-    ) -> bool | None:
+    ) -> None:
         """Settle it, unless that was done; exceptions go on."""
-        raise NotImplementedError
+        timeout, self._timeout = self._timeout, None
+        if timeout is not None:
+            try:
+                await timeout.__aexit__(exc_type, exc, tb)
+            except TimeoutError as problem:
+                late = self._too_late()
+                await self.fail(late)
+                raise late from problem
+
+        if exc is None:
+            await self.ack()
+        elif isinstance(exc, Exception):
+            await self.fail(exc)
+        else:
+            await self.requeue()
+
+    # -- what it is
 
     @property
     def body(self) -> T:
         """The value that was sent; raises :class:`DecodeError`."""
-        raise NotImplementedError
+        if self._decoded is None:
+            content_type: str | None = self._raw.header.properties.content_type
+            source = self._source
+            self._decoded = [source.core.codecs.decode(self._raw.body, content_type, source.into)]
+
+        return self._decoded[0]
+
+    @property
+    def data(self) -> bytes:
+        """The body as it came."""
+        return self._raw.body
 
     @property
     def message(self) -> Message[T]:
         """All that is known of the message; raises :class:`DecodeError`."""
-        raise NotImplementedError
+        return Message(
+            body=self.body,
+            id=self.id,
+            headers=self.headers,
+            priority=self.priority,
+            attempt=self.attempt,
+            queue=self.queue,
+            topic=self.topic,
+            timestamp=self.timestamp,
+            redelivered=self.redelivered,
+            type=self.type,
+            correlation_id=self.correlation_id,
+            reply_to=self.reply_to,
+            content_type=self.content_type,
+            error=wire.text_header(self._raw, wire.ERROR),
+        )
 
-    id: str
-    headers: dict[str, object]
-    priority: int
-    attempt: int
-    queue: str
-    topic: str
-    timestamp: datetime | None
-    redelivered: bool
-    type: str | None
-    correlation_id: str | None
-    reply_to: str | None
-    data: bytes
-    """The body as it came."""
+    @property
+    def headers(self) -> dict[str, object]:
+        """What the sender put there."""
+        return wire.user_headers(self._raw)
+
+    @property
+    def priority(self) -> int:
+        """As it was given to ``send``."""
+        wire_priority: int | None = self._raw.header.properties.priority
+        spec = self._source.spec
+        return (wire_priority or 0) if spec is None else spec.given_priority(wire_priority)
+
+    @property
+    def queue(self) -> str:
+        """The queue it was taken from."""
+        return self._source.queue
+
+    @property
+    def topic(self) -> str:
+        """What it was published under; the name of the queue if it was sent to that."""
+        return wire.topic_of(self._raw, self.queue)
+
+    @property
+    def timestamp(self) -> datetime | None:
+        """When it was sent."""
+        return wire.sent_at(self._raw)
+
+    @property
+    def redelivered(self) -> bool:
+        """The broker has handed it out before."""
+        return bool(self._raw.redelivered)
+
+    @property
+    def type(self) -> str | None:
+        """The type it was given."""
+        return self._raw.header.properties.message_type or None
+
+    @property
+    def correlation_id(self) -> str | None:
+        """What it belongs to."""
+        return self._raw.header.properties.correlation_id or None
+
+    @property
+    def reply_to(self) -> str | None:
+        """The queue for an answer."""
+        return self._raw.header.properties.reply_to or None
+
+    @property
+    def content_type(self) -> str | None:
+        """Which codec it was written with."""
+        return self._raw.header.properties.content_type or None
+
+    @property
+    def raw(self) -> DeliveredMessage:
+        """The message as the library has it."""
+        return self._raw
+
+    @property
+    def is_duplicate(self) -> bool:
+        """Whether one with this id was handled within ``dedupe_window``; consumers skip those."""
+        return self._source.is_duplicate(self.id)
 
     @property
     def settled(self) -> bool:
         """Whether it was settled, with success or not."""
-        raise NotImplementedError
+        return self._is_settled
+
+    # -- what becomes of it
 
     async def ack(self) -> bool:
         """It was handled: forget it."""
-        raise NotImplementedError
+        if not self._claim():
+            return False
 
-    async def fail(self, error: BaseException | str | None = None) -> bool:
-        """It failed: try again as the queue's :class:`Retry` says, or make it a dead letter."""
-        raise NotImplementedError
+        self._source.note_handled(self.id)
+        return await self._answer(self._source.ack(self._tag))
 
     async def requeue(self) -> bool:
         """Hand it back to the queue, for anybody, at once; no attempt is counted."""
-        raise NotImplementedError
+        return self._claim() and await self._answer(self._source.nack(self._tag))
+
+    async def fail(self, error: BaseException | str | None = None) -> bool:
+        """It failed: try again as the queue's :class:`Retry` says, or make it a dead letter."""
+        if not self._claim():
+            return False
+
+        source = self._source
+        cause = error if isinstance(error, BaseException) else None
+        delay = source.retry.next_delay(self.attempt, cause)
+        if delay is None:
+            return await self._answer(self._bury(error, "attempts"))
+
+        return await self._answer(self._try_again(error, cause, delay))
+
+    async def _try_again(
+        self, error: BaseException | str | None, cause: BaseException | None, delay: float
+    ) -> bool:
+        source = self._source
+
+        again = wire.copy_of(
+            self._raw,
+            {
+                wire.ATTEMPT: self.attempt + 1,
+                wire.TOPIC: wire.topic_to_keep(self._raw, self.queue),
+                **_error_headers(error),
+            },
+        )
+        try:
+            await self._send_again(again, delay)
+        except LinkLost:
+            return False
+        except (ToolkitError, asyncio.CancelledError):
+            await source.nack(self._tag)
+            raise
+
+        self._tell("retried", cause, delay)
+        return await source.ack(self._tag)
 
     async def dead(
         self, error: BaseException | str | None = None, *, reason: str = "rejected"
     ) -> bool:
         """Make it a dead letter, whatever attempts are left."""
-        raise NotImplementedError
+        return self._claim() and await self._answer(self._bury(error, reason))
+
+    def start_clock(self) -> None:
+        """From now on there is ``ack_timeout`` to handle it."""
+        seconds = self._source.ack_timeout
+        if seconds is not None and not self._is_settled:
+            loop = asyncio.get_running_loop()
+            self._expiry = loop.call_later(seconds, self._expire)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the broker has taken it back, because the connection is gone."""
+        return not self._source.is_alive
+
+    def when_settled(self, callback: Callable[[], object]) -> None:
+        """Call back once it was settled, and the broker told."""
+        self._when_settled = callback
 
     def touch(self) -> bool:
         """Begin ``ack_timeout`` anew; False if it is settled, or too late."""
-        raise NotImplementedError
+        if self._is_settled or not self._source.is_alive:
+            return False
+
+        loop = asyncio.get_running_loop()
+        if self._timeout is not None:
+            if self._timeout.expired():
+                return False
+
+            assert self._source.ack_timeout is not None
+            self._timeout.reschedule(loop.time() + self._source.ack_timeout)
+        elif self._expiry is not None and self._source.ack_timeout is not None:
+            self._expiry.cancel()
+            self._expiry = loop.call_later(self._source.ack_timeout, self._expire)
+
+        return True
+
+    # -- inside
+
+    @property
+    def _tag(self) -> int:
+        return self._raw.delivery_tag or 0
+
+    def _claim(self) -> bool:
+        if self._is_settled:
+            return False
+
+        self._is_settled = True
+        self._stop_expiry()
+        return self._source.is_alive
+
+    async def _answer(self, answer: Awaitable[bool]) -> bool:
+        try:
+            return await answer
+        finally:
+            if self._when_settled is not None:
+                self._when_settled()
+
+    def _stop_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    def _expire(self) -> None:
+        self._expiry = None
+        self._source.core.spawn(self._fail_late())
+
+    async def _fail_late(self) -> None:
+        await self.fail(self._too_late())
+
+    def _too_late(self) -> TimeoutError:
+        return TimeoutError(f"not handled within {self._source.ack_timeout:g} s")
+
+    async def _send_again(self, message: wire.Outgoing, delay: float) -> None:
+        source = self._source
+        if source.refuses_when_full:
+            # What waits at the broker would be lost if the queue was full when its time has come.
+            # So it is kept here, not acknowledged, until the queue has taken it.
+            await source.wait(delay)
+            while True:
+                try:
+                    await source.publish("", self.queue, message)
+                    return
+                except QueueFull:
+                    await source.wait(FULL_WAIT_S)
+        elif delay > 0:
+            await source.publish_later(self.queue, message, delay)
+        else:
+            await source.publish("", self.queue, message)
+
+    async def _bury(self, error: BaseException | str | None, reason: str) -> bool:
+        """Put it with the dead letters of its queue, or leave that to the broker."""
+        source = self._source
+        cause = error if isinstance(error, BaseException) else None
+        letter = wire.copy_of(
+            self._raw,
+            {
+                wire.ATTEMPT: self.attempt,
+                wire.TOPIC: wire.topic_to_keep(self._raw, self.queue),
+                wire.REASON: reason,
+                wire.QUEUE: self.queue,
+                wire.DEAD_AT: datetime.now(UTC).isoformat(),
+                **_error_headers(error),
+            },
+        )
+        try:
+            if not source.keeps_dead_letters:
+                self._tell("dropped", cause)
+                return await source.ack(self._tag)
+
+            await source.publish_dead(DEAD_EXCHANGE, self.queue, letter)
+        except LinkLost:
+            return False
+        except (Unroutable, QueueNotFound):
+            # A queue that others have declared: their dead-letter exchange takes it, if any.
+            self._tell("dead", cause)
+            return await source.reject(self._tag)
+        except (ToolkitError, asyncio.CancelledError):
+            await source.nack(self._tag)
+            raise
+
+        self._tell("dead", cause)
+        return await source.ack(self._tag)
+
+    def _tell(self, kind: str, error: BaseException | None, delay: float = 0.0) -> None:
+        event = ClientEvent(
+            "retried" if kind == "retried" else "dead" if kind == "dead" else "dropped",
+            queue=self.queue,
+            id=self.id,
+            error=error,
+            attempt=self.attempt,
+            delay=delay,
+        )
+        self._source.core.events.emit(event)
+
+
+def _error_headers(error: BaseException | str | None) -> dict[str, object]:
+    if error is None:
+        return {wire.ERROR: None, wire.ERROR_TYPE: None, wire.TRACEBACK: None}
+
+    if isinstance(error, str):
+        return {wire.ERROR: wire.shortened(error), wire.ERROR_TYPE: None, wire.TRACEBACK: None}
+
+    kind = type(error)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return {
+        wire.ERROR: wire.shortened(str(error)),
+        wire.ERROR_TYPE: f"{module}{kind.__qualname__}",
+        wire.TRACEBACK: wire.shortened("".join(tracebacks.format_exception(error))),
+    }

@@ -165,10 +165,6 @@ class Retry:
         return max(0.0, self.backoff.wait(attempt, chance()))
 
 
-NO_RETRY: Final = Retry(attempts=1)
-"""One attempt, and then it is dead."""
-
-
 def _spread(wait: float, jitter: float, chance: float) -> float:
     return wait * (1 + jitter * (2 * chance - 1))
 
@@ -191,3 +187,7 @@ def _as_classes(name: str, value: object) -> tuple[type[BaseException], ...]:
             raise InvalidValue(f"{name} is to list classes of exceptions, not {one!r}")
 
     return classes
+
+
+NO_RETRY: Final = Retry(attempts=1)
+"""One attempt, and then it is dead."""

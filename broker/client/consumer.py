@@ -1,0 +1,155 @@
+"""Toolkit: a handler that is called with each message of a queue."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
+
+from broker.client.errors import DecodeError, InvalidValue
+from broker.client.events import ClientEvent, logger
+from broker.client.intake import Intake
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from broker.client.core import Core
+    from broker.client.delivery import Delivery
+    from broker.client.retry import Retry
+
+__all__ = ["Ack", "Consumer", "call"]
+
+T = TypeVar("T")
+A = TypeVar("A")
+
+Ack = Literal["after", "before", "manual"]
+"""When a message is forgotten: after it was handled, before, or when the handler says so."""
+
+
+async def call(handler: Callable[[A], Awaitable[object] | object], argument: A) -> object:
+    """Call a handler: a coroutine function here, any other function in a thread."""
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004 - is it async, not: is it there
+    ):
+        return await cast("Callable[[A], Awaitable[object]]", handler)(argument)
+
+    result = await asyncio.to_thread(handler, argument)
+    return await result if inspect.isawaitable(result) else result
+
+
+class Consumer(Generic[T]):
+    """A handler at work. Made by :meth:`Client.consume`; also a context manager that cancels it."""
+
+    def __init__(
+        self,
+        core: Core,
+        queue: str,
+        handler: Callable[[Delivery[T]], Awaitable[object] | object],
+        *,
+        ack: Ack,
+        prefetch: int,
+        into: type[T] | None,
+    ) -> None:
+        if ack not in ("after", "before", "manual"):
+            raise InvalidValue(f"ack is after, before or manual, not {ack!r}")
+
+        if prefetch == 0:
+            raise InvalidValue("prefetch is to be a number from 1 to 65535, not 0")
+
+        self.queue = queue
+        self._core = core
+        self._handler = handler
+        self._ack = ack
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._intake: Intake[T] = Intake(core, queue, self._begin, into=into, prefetch=prefetch)
+        self._is_cancelled = False
+
+    @property
+    def running(self) -> int:
+        """How many messages are being handled."""
+        return len(self._tasks)
+
+    async def start(self, retry: Retry | None) -> None:
+        """Begin to consume."""
+        self._intake.retry = retry
+        await self._intake.start()
+
+    async def cancel(self, grace: float | None = 10.0) -> None:
+        """Take no more, and let handlers end for ``grace`` seconds, None for as long as it takes.
+
+        Those that have not ended then are cancelled: their messages are handed back, and no attempt
+        is counted.
+        """
+        if self._is_cancelled:
+            return
+
+        self._is_cancelled = True
+        await self._intake.stop_taking()
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=grace)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if current not in self._tasks:
+                await self._intake.close()
+
+    async def __aenter__(self) -> Consumer[T]:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.cancel()
+
+    def _begin(self, delivery: Delivery[T]) -> None:
+        delivery.start_clock()
+        task: asyncio.Task[None] = asyncio.create_task(self._handle(delivery))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _handle(self, delivery: Delivery[T]) -> None:
+        try:
+            if self._ack == "after":
+                async with delivery:
+                    await call(self._handler, delivery)
+            elif self._ack == "before":
+                await delivery.ack()
+                await call(self._handler, delivery)
+            else:
+                await self._handle_manually(delivery)
+        except Exception as problem:
+            self._tell(delivery, problem)
+
+    async def _handle_manually(self, delivery: Delivery[T]) -> None:
+        """What the handler does not settle stays open, unless it fails or is cancelled."""
+        try:
+            await call(self._handler, delivery)
+        except asyncio.CancelledError:
+            await delivery.requeue()
+            raise
+        except DecodeError as problem:
+            await delivery.dead(problem, reason="undecodable")
+            raise
+        except Exception as problem:
+            await delivery.fail(problem)
+            raise
+
+    def _tell(self, delivery: Delivery[T], problem: Exception) -> None:
+        logger.debug("the handler of %s has failed", self.queue, exc_info=problem)
+        event = ClientEvent(
+            "handler_failed",
+            queue=self.queue,
+            id=delivery.id,
+            error=problem,
+            attempt=delivery.attempt,
+        )
+        self._core.events.emit(event)

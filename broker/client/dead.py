@@ -1,0 +1,226 @@
+"""Toolkit: dead letters: look at them, put them back, throw them away.
+
+Invariant: looking changes nothing but that the broker has handed them out once more.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.client import wire
+from broker.client.errors import DecodeError, QueueNotFound
+from broker.client.link import LIBRARY_ERRORS, LinkLost, get_message, translated_error
+from broker.client.message import DeadLetter
+from broker.client.spec import dead_queue_name
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
+
+    from aiormq.abc import DeliveredMessage
+    from aiormq.channel import Channel
+
+    from broker.client.core import Core
+    from broker.client.link import Link
+
+__all__ = ["DeadLetters", "dead_letter_of", "walk"]
+
+R = TypeVar("R")
+
+FORGOTTEN = (
+    wire.ATTEMPT,
+    wire.ERROR,
+    wire.ERROR_TYPE,
+    wire.TRACEBACK,
+    wire.REASON,
+    wire.DEAD_AT,
+    wire.QUEUE,
+)
+"""What a message that begins anew does not remember."""
+
+
+class DeadLetters:
+    """The dead letters of one queue. Made by :meth:`Client.dead`."""
+
+    def __init__(self, core: Core, queue: str) -> None:
+        self.queue = queue
+        self.name = dead_queue_name(queue)
+        """The queue that they are in."""
+
+        self._core = core
+
+    async def count(self) -> int:
+        """Return how many there are; none if the queue has none."""
+
+        async def ask(link: Link) -> int:
+            channel = await link.admin()
+            return (await channel.queue_declare(self.name, passive=True)).message_count or 0
+
+        try:
+            return await self._core.session.run(ask)
+        except QueueNotFound:
+            return 0
+
+    async def list(self, limit: int | None = 100) -> list[DeadLetter[Any]]:
+        """Return the oldest of them, and leave them where they are.
+
+        A body that cannot be decoded is bytes.
+        """
+        found: list[DeadLetter[Any]] = []
+
+        async def look(link: Link) -> None:
+            found.clear()
+
+            async def note(raw: DeliveredMessage) -> bool:
+                found.append(dead_letter_of(self._core, raw, self.queue))
+                return False
+
+            await walk(link, self.name, note, limit)
+
+        await self._core.session.run(look)
+        return found
+
+    async def replay(self, ids: Iterable[str] | None = None, *, to: str | None = None) -> int:
+        """Put them back into their queue, or into another one, as if they had never failed.
+
+        Args:
+            ids: which ones; all that are there now if None.
+            to: another queue.
+
+        Returns:
+            How many.
+
+        """
+        wanted = None if ids is None else {ids} if isinstance(ids, str) else set(ids)
+        queue = to or self.queue
+        count = 0
+
+        async def move(link: Link) -> None:
+            async def put_back(raw: DeliveredMessage) -> bool:
+                nonlocal count
+                if wanted is not None and raw.header.properties.message_id not in wanted:
+                    return False
+
+                fresh = wire.copy_of(raw, dict.fromkeys(FORGOTTEN))
+                await link.publish("", queue, fresh.body, fresh.properties)
+                count += 1
+                return True
+
+            await walk(link, self.name, put_back, None)
+
+        await self._core.session.run(move)
+        return count
+
+    async def purge(self) -> int:
+        """Throw them away; returns how many there were."""
+
+        async def purge(link: Link) -> int:
+            channel = await link.admin()
+            return (await channel.queue_purge(self.name)).message_count or 0
+
+        try:
+            return await self._core.session.run(purge)
+        except QueueNotFound:
+            return 0
+
+
+async def walk(
+    link: Link,
+    queue: str,
+    visit: Callable[[DeliveredMessage], Awaitable[bool]],
+    limit: int | None,
+) -> None:
+    """Show the messages that are in a queue, the oldest first; those for which ``visit`` says True
+    are acknowledged, the others given back, in the order and to the places they had."""
+    channel = await link.open_channel()
+    try:
+        await _walk(channel, queue, visit, limit)
+    except LIBRARY_ERRORS as problem:
+        translated = translated_error(problem)
+        if isinstance(translated, QueueNotFound):
+            return
+
+        raise (translated or LinkLost()) from problem
+    finally:
+        if not channel.is_closed and link.is_alive:
+            await channel.basic_nack(0, multiple=True, requeue=True)
+            await channel.close()
+
+
+async def _walk(
+    channel: Channel,
+    queue: str,
+    visit: Callable[[DeliveredMessage], Awaitable[bool]],
+    limit: int | None,
+) -> None:
+    remaining = (await channel.queue_declare(queue, passive=True)).message_count or 0
+    if limit is not None:
+        remaining = min(remaining, limit)
+
+    for _ in range(remaining):
+        raw = await get_message(channel, queue)
+        if raw is None:
+            return
+
+        if await visit(raw):
+            assert raw.delivery_tag is not None
+            await channel.basic_ack(raw.delivery_tag, wait=False)
+
+
+def dead_letter_of(core: Core, raw: DeliveredMessage, queue: str) -> DeadLetter[Any]:
+    """Return a dead letter as a value, whoever has made it one."""
+    properties = raw.header.properties
+    death = _last_death(raw)
+    where = wire.text_header(raw, wire.QUEUE) or str(death.get("queue") or queue)
+    spec = core.specs.get(where)
+    try:
+        body: Any = core.codecs.decode(raw.body, properties.content_type)
+    except DecodeError:
+        body = raw.body
+
+    priority = properties.priority
+    return DeadLetter(
+        body=body,
+        id=properties.message_id or "",
+        headers=wire.user_headers(raw),
+        priority=(priority or 0) if spec is None else spec.given_priority(priority),
+        attempt=wire.attempt_of(raw),
+        queue=where,
+        topic=wire.text_header(raw, wire.TOPIC) or _first_key(death) or where,
+        timestamp=wire.sent_at(raw),
+        redelivered=bool(raw.redelivered),
+        type=properties.message_type or None,
+        correlation_id=properties.correlation_id or None,
+        reply_to=properties.reply_to or None,
+        content_type=properties.content_type or None,
+        error=wire.text_header(raw, wire.ERROR),
+        reason=wire.text_header(raw, wire.REASON) or str(death.get("reason") or ""),
+        error_type=wire.text_header(raw, wire.ERROR_TYPE),
+        traceback=wire.text_header(raw, wire.TRACEBACK),
+        dead_at=_dead_at(raw, death),
+    )
+
+
+def _last_death(raw: DeliveredMessage) -> dict[str, Any]:
+    deaths = wire.own_headers(raw).get("x-death")
+    if isinstance(deaths, list) and deaths and isinstance(deaths[0], dict):
+        return deaths[0]
+
+    return {}
+
+
+def _first_key(death: dict[str, Any]) -> str | None:
+    keys = death.get("routing-keys")
+    return str(keys[0]) if isinstance(keys, list) and keys else None
+
+
+def _dead_at(raw: DeliveredMessage, death: dict[str, Any]) -> datetime | None:
+    text = wire.text_header(raw, wire.DEAD_AT)
+    if text is not None:
+        return datetime.fromisoformat(text)
+
+    time: object = death.get("time")
+    if not isinstance(time, datetime):
+        return None
+
+    return time if time.tzinfo is not None else time.replace(tzinfo=UTC)

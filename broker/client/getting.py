@@ -1,0 +1,94 @@
+"""Toolkit: one message at a time, for who asks.
+
+Invariant: a message that was taken from the broker gets to whoever asked, or goes back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.client.delivery import Delivery
+from broker.client.intake import Intake
+from broker.client.link import get_message
+from broker.client.source import Source
+
+if TYPE_CHECKING:
+    from aiormq.channel import Channel
+
+    from broker.client.core import Core
+    from broker.client.link import Link
+
+__all__ = ["Getting"]
+
+T = TypeVar("T")
+
+
+class Getting:
+    """Gets messages, over one channel a connection."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._link: Link | None = None
+        self._channel: Channel | None = None
+
+    async def get(self, queue: str, into: type[T] | None) -> Delivery[T] | None:
+        """Take a message, if there is one; skip those that were handled already."""
+
+        async def get(link: Link) -> Delivery[T] | None:
+            channel = await self._channel_of(link)
+            raw = await get_message(channel, queue)
+            if raw is None:
+                return None
+
+            return Delivery(raw, Source(self._core, link, channel, queue, into))
+
+        while True:
+            delivery = await self._core.session.run(get)
+            if delivery is None:
+                return None
+
+            if not delivery.is_duplicate:
+                delivery.start_clock()
+                return delivery
+
+            await delivery.ack()
+
+    async def wait(self, queue: str, seconds: float, into: type[T] | None) -> Delivery[T] | None:
+        """Take a message, or wait for one."""
+        arrived: asyncio.Future[Delivery[T]] = asyncio.get_running_loop().create_future()
+
+        def on_delivery(delivery: Delivery[T]) -> None:
+            if arrived.done():
+                self._core.spawn(_give_back(delivery))
+            else:
+                arrived.set_result(delivery)
+
+        intake: Intake[T] = Intake(self._core, queue, on_delivery, into=into, prefetch=1)
+        await intake.start()
+        try:
+            await asyncio.wait([arrived], timeout=seconds)
+            await intake.stop_taking()
+        except BaseException:
+            await intake.close()
+            raise
+
+        if not arrived.done():
+            await intake.close()
+            return None
+
+        delivery = arrived.result()
+        delivery.start_clock()
+        delivery.when_settled(lambda: self._core.spawn(intake.close()))
+        return delivery
+
+    async def _channel_of(self, link: Link) -> Channel:
+        if self._link is not link or self._channel is None or self._channel.is_closed:
+            self._channel = await link.open_channel()
+            self._link = link
+
+        return self._channel
+
+
+async def _give_back(delivery: Delivery[Any]) -> None:
+    await delivery.requeue()

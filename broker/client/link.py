@@ -1,0 +1,353 @@
+"""Toolkit: one connection, from the handshake until it is lost. The only module that knows aiormq.
+
+Invariant: whatever was begun on a link ends when the link is lost, with :class:`LinkLost`; nothing
+waits for a broker that is gone. Errors of the library do not get past this module.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import aio_pika
+from aiormq.channel import Channel
+from aiormq.exceptions import (
+    AMQPChannelError,
+    AMQPError,
+    AMQPException,
+    AuthenticationError,
+    ChannelAccessRefused,
+    ChannelInvalidStateError,
+    ChannelLockedResource,
+    ChannelNotFoundEntity,
+    ChannelPreconditionFailed,
+    ConnectionClosed,
+    DeliveryError,
+    ProbableAuthenticationError,
+    PublishError,
+)
+from pamqp.commands import Basic
+from yarl import URL
+
+from broker.client.errors import (
+    AccessRefused,
+    InvalidName,
+    InvalidValue,
+    QueueFull,
+    QueueNotFound,
+    SpecConflict,
+    ToolkitError,
+    Unavailable,
+    Unroutable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from types import TracebackType
+
+    from aio_pika.abc import AbstractConnection
+    from aiormq.abc import DeliveredMessage
+
+__all__ = [
+    "LIBRARY_ERRORS",
+    "Link",
+    "LinkLost",
+    "Operation",
+    "get_message",
+    "open_link",
+    "translated_error",
+]
+
+FRAMES_BUFFERED: Final = 1000
+"""Frames of one channel that wait for its reader. The library's ten stop the whole connection."""
+
+CLOSE_WAIT_S: Final = 5.0
+
+LIBRARY_ERRORS: Final = (AMQPError, AMQPException, OSError, RuntimeError, EOFError)
+
+
+class LinkLost(Exception):
+    """The connection was lost before an answer came. Never gets out of the toolkit."""
+
+
+class Link:
+    """A connection that is there, or was."""
+
+    def __init__(self, connection: AbstractConnection, number: int) -> None:
+        self._connection = connection
+        self.number = number
+        self.lost: asyncio.Future[BaseException | None]
+        self.lost = asyncio.get_running_loop().create_future()
+        self._operations: set[asyncio.Timeout] = set()
+        self._publisher: Channel | None = None
+        self._admin: Channel | None = None
+        self._opening = asyncio.Lock()
+        self._declared: set[str] = set()
+        transport = connection.transport
+        assert transport is not None
+        self._underlay = transport.connection
+        self._underlay.closing.add_done_callback(self._on_closing)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is there, as far as one knows."""
+        return not self.lost.done()
+
+    @property
+    def product(self) -> str:
+        """What the broker calls itself."""
+        properties = self._underlay.server_properties
+        return "Leveret" if "leveret_version" in properties else str(properties.get("product"))
+
+    def _on_closing(self, closing: asyncio.Future[Any]) -> None:
+        error: BaseException | None = None
+        if not closing.cancelled():
+            error = closing.exception()
+
+        self.set_lost(error)
+
+    def set_lost(self, error: BaseException | None) -> None:
+        """It is gone: end everything that waits for it."""
+        if self.lost.done():
+            return
+
+        self.lost.set_result(error)
+        now = asyncio.get_running_loop().time()
+        for timeout in list(self._operations):
+            timeout.reschedule(now)
+
+    def operation(self, deadline: float | None) -> Operation:
+        """Enclose anything that waits for the broker: ``async with link.operation(deadline):``."""
+        return Operation(self, deadline, self._operations)
+
+    async def open_channel(self, *, confirms: bool = False) -> Channel:
+        """Open a channel of one's own."""
+        channel = await self._underlay.channel(
+            publisher_confirms=confirms,
+            frame_buffer_size=FRAMES_BUFFERED,
+            on_return_raises=True,
+        )
+        assert isinstance(channel, Channel)
+        return channel
+
+    async def admin(self) -> Channel:
+        """Return the channel for declarations. An error closes it, and then there is another."""
+        async with self._opening:
+            if self._admin is None or self._admin.is_closed:
+                self._admin = await self.open_channel()
+
+            return self._admin
+
+    async def ensure(self, name: str, declare: Callable[[Channel], Awaitable[object]]) -> None:
+        """Declare something that everybody declares alike, once a link."""
+        if name in self._declared:
+            return
+
+        await declare(await self.admin())
+        self._declared.add(name)
+
+    async def _publisher_channel(self) -> Channel:
+        channel = self._publisher
+        if channel is not None and not channel.is_closed:
+            return channel
+
+        async with self._opening:
+            if self._publisher is None or self._publisher.is_closed:
+                self._publisher = await self.open_channel(confirms=True)
+
+            return self._publisher
+
+    async def publish(
+        self,
+        exchange: str,
+        routing_key: str,
+        body: bytes,
+        properties: Basic.Properties,
+        *,
+        mandatory: bool = True,
+    ) -> None:
+        """Publish, and return when the broker has confirmed it.
+
+        Raises:
+            Unroutable: it is mandatory, and no queue has taken it.
+            QueueFull: a queue has refused it.
+
+        What is wrong with one message closes the channel, and with it what others have under way;
+        so all of them are sent again, each on a channel of its own, and that one fails.
+        """
+        try:
+            channel = await self._publisher_channel()
+            await _publish(channel, Publication(exchange, routing_key, body, properties, mandatory))
+            return
+        except (AMQPChannelError, ChannelInvalidStateError):
+            if not self.is_alive:
+                raise
+
+        channel = await self.open_channel(confirms=True)
+        try:
+            await _publish(channel, Publication(exchange, routing_key, body, properties, mandatory))
+        finally:
+            if not channel.is_closed:
+                await channel.close()
+
+    async def close(self) -> None:
+        """Close it. What is unacknowledged goes back to its queues."""
+        self.set_lost(None)
+        try:
+            async with asyncio.timeout(CLOSE_WAIT_S):
+                await self._connection.close()
+        except (TimeoutError, *LIBRARY_ERRORS):
+            return
+
+
+async def get_message(channel: Channel, queue: str) -> DeliveredMessage | None:
+    """Take a message, if there is one."""
+    try:
+        message = await channel.basic_get(queue)
+    except BaseException:
+        getter: asyncio.Future[object] | None = channel.getter
+        if getter is not None:
+            # The library leaves this one with an error that nobody fetches.
+            getter.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+        raise
+
+    return None if isinstance(message.delivery, Basic.GetEmpty) else message
+
+
+class Publication(NamedTuple):
+    exchange: str
+    routing_key: str
+    body: bytes
+    properties: Basic.Properties
+    is_mandatory: bool
+
+
+async def _publish(channel: Channel, publication: Publication) -> None:
+    try:
+        await channel.basic_publish(
+            publication.body,
+            exchange=publication.exchange,
+            routing_key=publication.routing_key,
+            properties=publication.properties,
+            mandatory=publication.is_mandatory,
+            wait=False,
+        )
+    except PublishError as problem:
+        where = publication.exchange or publication.routing_key
+        raise Unroutable(f"no queue has taken the message for {where!r}") from problem
+    except DeliveryError as problem:
+        raise QueueFull(
+            f"the queue has refused the message for {publication.routing_key!r}: it is full"
+        ) from problem
+
+
+class Operation:
+    """Something that waits for the broker: not longer than the link lives, nor than it may."""
+
+    __slots__ = ("_all", "_link", "_timeout")
+
+    def __init__(
+        self, link: Link, deadline: float | None, all_of_link: set[asyncio.Timeout]
+    ) -> None:
+        self._link = link
+        self._all = all_of_link
+        self._timeout = asyncio.timeout_at(deadline)
+
+    async def __aenter__(self) -> None:
+        if not self._link.is_alive:
+            raise LinkLost
+
+        await self._timeout.__aenter__()
+        self._all.add(self._timeout)
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._all.discard(self._timeout)
+        try:
+            await self._timeout.__aexit__(exc_type, exc, tb)
+        except TimeoutError as problem:
+            if self._link.is_alive:
+                raise Unavailable("the broker has not answered in time") from None
+
+            raise LinkLost from problem
+
+        if exc is not None:
+            self._translate(exc)
+
+    def _translate(self, exc: BaseException) -> None:
+        if isinstance(exc, asyncio.CancelledError):
+            task = asyncio.current_task()
+            # The library cancels what waits on a connection that it loses. Nobody else did.
+            if task is None or not task.cancelling():
+                raise LinkLost from exc
+
+            return
+
+        if isinstance(exc, ToolkitError | LinkLost):
+            return
+
+        translated = translated_error(exc)
+        if translated is None and isinstance(exc, LIBRARY_ERRORS):
+            raise LinkLost from exc
+
+        if translated is not None:
+            raise translated from exc
+
+
+def translated_error(exc: BaseException) -> ToolkitError | None:
+    """Return what an error of the library is here; None if it is about the connection, or ours."""
+    text = str(exc)
+    for kind, ours in (
+        (ChannelNotFoundEntity, QueueNotFound),
+        (ChannelPreconditionFailed, SpecConflict),
+        (ChannelLockedResource, AccessRefused),
+        (ChannelAccessRefused, AccessRefused),
+        (ProbableAuthenticationError, AccessRefused),
+        (AuthenticationError, AccessRefused),
+    ):
+        if isinstance(exc, kind):
+            return ours(text)
+
+    if isinstance(exc, ConnectionClosed) and exc.args and exc.args[0] in (530, 402):
+        return AccessRefused(text)
+
+    if isinstance(exc, ValueError):
+        # The library refuses names that AMQP would let pass, before they are sent.
+        return InvalidName(text) if "queue" in text.lower() else InvalidValue(text)
+
+    return None
+
+
+async def open_link(url: str, name: str | None, number: int) -> Link:
+    """Connect once.
+
+    Raises:
+        AccessRefused: user, password or virtual host are wrong.
+        Unavailable: nobody is there.
+
+    """
+    try:
+        connection = await aio_pika.connect(
+            URL(url), client_properties={"connection_name": name or "leveret client"}
+        )
+    except (AMQPError, AMQPException, OSError, EOFError, RuntimeError) as problem:
+        translated = translated_error(problem)
+        if isinstance(translated, AccessRefused):
+            raise translated from problem
+
+        raise Unavailable(
+            f"no broker at {safe_url(url)}: {problem or type(problem).__name__}"
+        ) from (problem)
+
+    return Link(connection, number)
+
+
+def safe_url(url: str) -> str:
+    """Return the URL without its password."""
+    found = URL(url)
+    return str(found.with_password("***") if found.password else found)

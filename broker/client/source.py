@@ -1,0 +1,205 @@
+"""Toolkit: where deliveries come from: one channel of one link, and what is known of the queue.
+
+Invariant: nothing is settled on a channel that is gone, and each tag at most once: the delivery
+sees to that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from broker.client.dead_exchange import declare_dead_exchange
+from broker.client.errors import ToolkitError
+from broker.client.events import ClientEvent
+from broker.client.link import LIBRARY_ERRORS, LinkLost
+from broker.client.spec import DEAD_EXCHANGE
+
+if TYPE_CHECKING:
+    from aiormq.channel import Channel
+
+    from broker.client.core import Core
+    from broker.client.link import Link, Operation
+    from broker.client.retry import Retry
+    from broker.client.spec import QueueSpec
+    from broker.client.wire import Outgoing
+
+__all__ = ["Source"]
+
+T = TypeVar("T")
+
+
+class Source(Generic[T]):
+    """What the deliveries of one consumer have in common.
+
+    Args:
+        core: the client.
+        link: the connection.
+        channel: the channel they come over.
+        queue: the queue they come from.
+        into: what type bodies are to have.
+
+    """
+
+    def __init__(
+        self, core: Core, link: Link, channel: Channel, queue: str, into: type[T] | None
+    ) -> None:
+        self.core = core
+        self.queue = queue
+        self.into = into
+        self.retry: Retry = core.retry_of(queue)
+        self.is_settled_on_arrival = False
+        self._link = link
+        self._channel = channel
+
+    @property
+    def spec(self) -> QueueSpec | None:
+        """What the queue was declared as, if it was by this client."""
+        return self.core.spec_of(self.queue)
+
+    @property
+    def ack_timeout(self) -> float | None:
+        """How long handling may take."""
+        spec = self.spec
+        return None if spec is None or self.is_settled_on_arrival else spec.ack_timeout
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the broker still waits for an answer on this channel."""
+        return self._link.is_alive and not self._channel.is_closed
+
+    @property
+    def is_link_alive(self) -> bool:
+        """Whether the connection is there, whatever became of the channel."""
+        return self._link.is_alive
+
+    def is_consuming_on(self, link: Link) -> bool:
+        """Whether this is of that connection, and in order."""
+        return self._link is link and self.is_alive
+
+    @property
+    def refuses_when_full(self) -> bool:
+        """Whether the queue may refuse what is to be tried again."""
+        spec = self.spec
+        if spec is None or spec.on_full != "reject":
+            return False
+
+        return spec.max_length is not None or spec.max_bytes is not None
+
+    @property
+    def keeps_dead_letters(self) -> bool:
+        """Whether dead letters are kept; of a queue that others declared, that is for them."""
+        spec = self.spec
+        return spec is None or spec.has_dead_letters
+
+    def is_duplicate(self, message_id: str) -> bool:
+        """Whether a message with that id was handled a short while ago."""
+        spec = self.spec
+        if spec is None or spec.dedupe_window is None or not message_id:
+            return False
+
+        now = asyncio.get_running_loop().time()
+        if not self.core.handled.has(self.queue, message_id, now):
+            return False
+
+        self.core.events.emit(ClientEvent("duplicate", queue=self.queue, id=message_id))
+        return True
+
+    def note_handled(self, message_id: str) -> None:
+        """A message with that id was handled."""
+        spec = self.spec
+        if spec is not None and spec.dedupe_window is not None and message_id:
+            until = asyncio.get_running_loop().time() + spec.dedupe_window
+            self.core.handled.add(self.queue, message_id, until)
+
+    # -- answers; False: the channel is gone, and the broker has taken the message back
+
+    async def ack(self, tag: int) -> bool:
+        """Acknowledge."""
+        if not self.is_alive:
+            return False
+
+        try:
+            async with self._operation():
+                await self._channel.basic_ack(tag, wait=False)
+        except LinkLost:
+            return False
+
+        return True
+
+    async def nack(self, tag: int) -> bool:
+        """Give it back. Of basic.nack RabbitMQ's quorum queues do not count an attempt."""
+        if not self.is_alive:
+            return False
+
+        try:
+            async with self._operation():
+                await self._channel.basic_nack(tag, requeue=True, wait=False)
+        except LinkLost:
+            return False
+
+        return True
+
+    async def reject(self, tag: int) -> bool:
+        """Refuse it, so that the broker makes it a dead letter."""
+        if not self.is_alive:
+            return False
+
+        try:
+            async with self._operation():
+                await self._channel.basic_nack(tag, requeue=False, wait=False)
+        except LinkLost:
+            return False
+
+        return True
+
+    # -- sending on; on this link only, for on another one the broker has it all over again
+
+    async def publish(self, exchange: str, routing_key: str, message: Outgoing) -> None:
+        """Publish, and wait for the confirm; raises LinkLost."""
+        async with self._operation():
+            await self._link.publish(exchange, routing_key, message.body, message.properties)
+
+    async def publish_later(self, queue: str, message: Outgoing, delay: float) -> None:
+        """Publish something that arrives later; raises LinkLost."""
+        async with self._operation():
+            await self.core.delays.publish(self._link, queue, message, delay, is_known=True)
+
+    async def publish_dead(self, exchange: str, routing_key: str, message: Outgoing) -> None:
+        """Publish to the exchange of dead letters, which may have to be made; raises LinkLost."""
+        async with self._operation():
+            await self._link.ensure(DEAD_EXCHANGE, declare_dead_exchange)
+            await self._link.publish(exchange, routing_key, message.body, message.properties)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait, but not longer than the link lives; raises LinkLost."""
+        lost = self._link.lost
+        await asyncio.wait([lost], timeout=seconds)
+        if lost.done() or not self.is_alive:
+            raise LinkLost
+
+    def _operation(self) -> Operation:
+        deadline = asyncio.get_running_loop().time() + self.core.options.send_timeout
+        return self._link.operation(deadline)
+
+    async def cancel(self, tag: str) -> None:
+        """End the consumer; the channel stays, for what is not settled yet."""
+        if not self.is_alive:
+            return
+
+        try:
+            async with self._operation():
+                await self._channel.basic_cancel(tag)
+        except (LinkLost, ToolkitError):
+            return
+
+    async def close_channel(self) -> None:
+        """Close the channel: what was not answered on it goes back to the queue."""
+        if not self.is_alive:
+            return
+
+        try:
+            async with self._operation():
+                await self._channel.close()
+        except (LinkLost, *LIBRARY_ERRORS):
+            return

@@ -1,0 +1,241 @@
+"""Toolkit: messages as AMQP has them: properties, and the headers that are ours.
+
+Invariant: what the toolkit and the broker put into a message's headers, its handler does not see.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from pamqp.commands import Basic
+
+from broker.client.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiormq.abc import DeliveredMessage
+
+    from broker.client.codecs import Codecs
+    from broker.client.message import Envelope
+
+__all__ = [
+    "ATTEMPT",
+    "DEAD_AT",
+    "ERROR",
+    "ERROR_TYPE",
+    "QUEUE",
+    "REASON",
+    "SENT_AT",
+    "TOPIC",
+    "TRACEBACK",
+    "Outgoing",
+    "attempt_of",
+    "copy_of",
+    "new_id",
+    "outgoing",
+    "own_headers",
+    "sent_at",
+    "shortened",
+    "table",
+    "text_header",
+    "topic_of",
+    "topic_to_keep",
+    "user_headers",
+]
+
+ATTEMPT: Final = "x-attempt"
+ERROR: Final = "x-error"
+ERROR_TYPE: Final = "x-error-type"
+TRACEBACK: Final = "x-traceback"
+REASON: Final = "x-dead-reason"
+DEAD_AT: Final = "x-dead-at"
+QUEUE: Final = "x-dead-queue"
+TOPIC: Final = "x-topic"
+SENT_AT: Final = "x-sent-at"
+"""AMQP's timestamps are whole seconds; this one is as exact as a clock."""
+
+OURS: Final = {
+    ATTEMPT,
+    ERROR,
+    ERROR_TYPE,
+    TRACEBACK,
+    REASON,
+    DEAD_AT,
+    QUEUE,
+    TOPIC,
+    SENT_AT,
+}
+BROKERS: Final = {
+    "CC",
+    "BCC",
+    "x-death",
+    "x-delay",
+    "x-delivery-count",
+    "x-acquired-count",
+    "x-first-death-exchange",
+    "x-first-death-queue",
+    "x-first-death-reason",
+    "x-last-death-exchange",
+    "x-last-death-queue",
+    "x-last-death-reason",
+}
+HIDDEN: Final = OURS | BROKERS
+TEXT_MAX: Final = 8000
+"""Characters of an error or traceback that are kept. A headers table has to fit into one frame."""
+
+
+class Outgoing(NamedTuple):
+    """A message as it is sent."""
+
+    body: bytes
+    properties: Basic.Properties
+
+
+def new_id() -> str:
+    """Return an id that nobody else has."""
+    return uuid.uuid4().hex
+
+
+def outgoing(envelope: Envelope, codecs: Codecs, priority: int | None) -> Outgoing:
+    """Return an envelope as it is sent; the time and, if it has none, an id are put on it."""
+    if envelope.content_type is not None and isinstance(envelope.body, bytes):
+        body, content_type = envelope.body, envelope.content_type
+    else:
+        body, content_type = codecs.encode(envelope.body)
+
+    now = datetime.now(UTC)
+    headers = dict(envelope.headers)
+    for name in headers:
+        if name in HIDDEN:
+            raise InvalidValue(f"the header {name!r} is the toolkit's own")
+
+    headers[SENT_AT] = now.isoformat()
+    properties = Basic.Properties(
+        content_type=content_type,
+        headers=table(headers),
+        delivery_mode=2 if envelope.durable else 1,
+        priority=priority,
+        correlation_id=envelope.correlation_id,
+        reply_to=envelope.reply_to,
+        expiration=_expiration(envelope.ttl),
+        message_id=envelope.id or new_id(),
+        timestamp=now.replace(microsecond=0),
+        message_type=envelope.type,
+    )
+    return Outgoing(body, properties)
+
+
+def copy_of(raw: DeliveredMessage, changes: Mapping[str, object]) -> Outgoing:
+    """Return a message that arrived as it is sent on: ours of its headers with these changes."""
+    given = raw.header.properties
+    headers = {name: value for name, value in _table(raw).items() if name not in BROKERS}
+    for name, value in changes.items():
+        if value is None:
+            headers.pop(name, None)
+        else:
+            headers[name] = value
+
+    properties = Basic.Properties(
+        content_type=given.content_type,
+        content_encoding=given.content_encoding,
+        headers=table(headers),
+        delivery_mode=given.delivery_mode,
+        priority=given.priority,
+        correlation_id=given.correlation_id,
+        reply_to=given.reply_to,
+        message_id=given.message_id or new_id(),
+        timestamp=given.timestamp,
+        message_type=given.message_type,
+        app_id=given.app_id,
+    )
+    return Outgoing(raw.body, properties)
+
+
+def attempt_of(raw: DeliveredMessage) -> int:
+    """Return which attempt it is, counted from 1.
+
+    A quorum queue counts how often a consumer was lost with the message, which may be the message's
+    doing; that is added to what was counted here before.
+    """
+    headers = _table(raw)
+    return _count(headers.get(ATTEMPT), 1) + _count(headers.get("x-delivery-count"), 0)
+
+
+def topic_of(raw: DeliveredMessage, queue: str) -> str:
+    """Return what a message was published under; the queue's name if it was sent to that."""
+    kept = text_header(raw, TOPIC)
+    if kept is not None:
+        return kept
+
+    return queue if _table(raw).get("CC") else raw.routing_key or queue
+
+
+def topic_to_keep(raw: DeliveredMessage, queue: str) -> str | None:
+    """Return the topic, where the routing key is going to be another one."""
+    topic = topic_of(raw, queue)
+    return None if topic == queue else topic
+
+
+def user_headers(raw: DeliveredMessage) -> dict[str, object]:
+    """Return what the sender has put into the headers."""
+    return {name: value for name, value in _table(raw).items() if name not in HIDDEN}
+
+
+def own_headers(raw: DeliveredMessage) -> dict[str, object]:
+    """Return all headers, whoever put them there."""
+    return _table(raw)
+
+
+def text_header(raw: DeliveredMessage, name: str) -> str | None:
+    """Return a header of ours, if it is there and a text."""
+    value = _table(raw).get(name)
+    return value if isinstance(value, str) else None
+
+
+def sent_at(raw: DeliveredMessage) -> datetime | None:
+    """Return when it was sent, as exactly as it says."""
+    text = text_header(raw, SENT_AT)
+    if text is not None:
+        try:
+            return datetime.fromisoformat(text)
+        except ValueError:
+            pass
+
+    stamp: object = raw.header.properties.timestamp
+    if isinstance(stamp, datetime):
+        return stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC)
+
+    return None
+
+
+def shortened(text: str) -> str:
+    """Return a text that fits into a header: of a traceback the end says what happened."""
+    return text if len(text) <= TEXT_MAX else "..." + text[-TEXT_MAX:]
+
+
+def _table(raw: DeliveredMessage) -> dict[str, object]:
+    return cast("dict[str, object]", raw.header.properties.headers or {})
+
+
+def table(values: Mapping[str, object]) -> dict[str, Any]:
+    """Return a table for the library, which itself refuses what it cannot write."""
+    return dict(values)
+
+
+def _count(value: object, default: int) -> int:
+    is_count = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return int(value) if is_count and isinstance(value, int) else default
+
+
+def _expiration(ttl: float | None) -> str | None:
+    if ttl is None:
+        return None
+
+    if isinstance(ttl, bool) or not (math.isfinite(ttl) and 0 <= ttl * 1000 < 2**32):
+        raise InvalidValue(f"ttl is to be a number of seconds, not {ttl!r}")
+
+    return str(math.ceil(ttl * 1000))
