@@ -113,6 +113,7 @@ class VerbCommand(click.Command):
 def run_verb(run: Run) -> None:
     """Say what is done, do it, and show the result."""
     try:
+        run.check()
         if not run.printer.is_hushed:
             banner = run.banner
             if banner:

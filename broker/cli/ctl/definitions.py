@@ -25,15 +25,11 @@ def read_input(name: str) -> bytes:
     """All of a file, or of standard input.
 
     Raises:
-        WrongUsage: there is no such file.
         CtlError: it cannot be read.
 
     """
     if name in ("", STANDARD):
         return sys.stdin.buffer.read()
-
-    if not os.path.exists(name):
-        raise WrongUsage(f"Bad argument: File {name} does not exist", EXIT_DATA)
 
     try:
         with open(name, "rb") as file:
@@ -77,7 +73,6 @@ def _check_format(run: Run) -> None:
 
 
 def export_definitions(run: Run) -> Result:
-    _check_format(run)
     answer = run.client.ask("GET", _where(run))
     if answer.status not in SUCCESS:
         raise CtlError(answer.reason)
@@ -87,8 +82,14 @@ def export_definitions(run: Run) -> Result:
     return Done()
 
 
-def import_definitions(run: Run) -> Result:
+def _check_file(run: Run) -> None:
     _check_format(run)
+    name = run["file_path"]
+    if name not in ("", STANDARD) and not os.path.exists(name):
+        raise WrongUsage(f"Bad argument: File {name} does not exist", EXIT_DATA)
+
+
+def import_definitions(run: Run) -> Result:
     answer = run.client.ask("POST", _where(run), read_input(run["file_path"]))
     if answer.status not in SUCCESS:
         raise CtlError(answer.reason, EXIT_DATA)
@@ -120,6 +121,7 @@ VERBS: Final = (
         export_definitions,
         _export_banner,
         ONE,
+        check=_check_format,
     ),
     Verb(
         "import_definitions",
@@ -129,5 +131,6 @@ VERBS: Final = (
         import_definitions,
         _import_banner,
         (*ONE, Option("--skip-if-unchanged", text="accepted, for scripts: what is there stays")),
+        check=_check_file,
     ),
 )

@@ -114,7 +114,7 @@ def check_port_connectivity(run: Run) -> Result:
             reason = fault.strerror or str(fault)
             raise CtlError(f"cannot connect to {host}:{port}: {reason.lower()}") from None
 
-    ports = ", ".join(str(row["port"]) for row in rows)
+    ports = ", ".join(dict.fromkeys(str(row["port"]) for row in rows))
     return Value(f"Successfully connected to ports {ports} on node {run.node}")
 
 

@@ -15,7 +15,6 @@ from broker.cli.ctl.faults import EXIT_DATA, EXIT_SOFTWARE, EXIT_UNAVAILABLE, Ct
 from broker.cli.ctl.printing import Done, Rows, Value
 from broker.cli.ctl.progress import Progress
 from broker.cli.ctl.queues import no_queue
-from broker.cli.ctl.terms import Table
 from broker.cli.ctl.verb import Option, Run, Verb, path
 
 if TYPE_CHECKING:
@@ -90,12 +89,7 @@ def browse(run: Run) -> Result:
 
 def _row_values(rows: Iterable[Fact], columns: list[str]) -> Iterator[list[object]]:
     for row in rows:
-        yield [_value(row, name) for name in columns]
-
-
-def _value(row: Fact, name: str) -> object:
-    value = row.get(name)
-    return Table(value) if name == "properties" and isinstance(value, dict) else value
+        yield [row.get(name) for name in columns]
 
 
 def _browsed(run: Run, query: Fact, count: int) -> Iterator[Fact]:
@@ -153,13 +147,16 @@ def _body(run: Run) -> Fact:
     return body
 
 
+def _check_target(run: Run) -> None:
+    _header(run)
+    if run.has("destination") == (run.text("exchange") is not None):
+        raise WrongUsage("name a queue to move to, or an exchange with --exchange")
+
+
 def move(run: Run) -> Result:
     body = _body(run)
     destination = run["destination"]
     exchange = run.text("exchange")
-    if bool(destination) == (exchange is not None):
-        raise WrongUsage("name a queue to move to, or an exchange with --exchange")
-
     if exchange is None:
         body["destination"] = destination
     else:
@@ -465,6 +462,7 @@ VERBS: Final = (
             Option("--routing-key", "<key>", "with this key instead of their own"),
             *MOVING,
         ),
+        check=_check_target,
         has_vhost=True,
     ),
     Verb(
@@ -475,6 +473,7 @@ VERBS: Final = (
         redrive,
         "Redriving messages of queue '{queue}' in vhost '{vhost}' ...",
         MOVING,
+        check=_header,
         has_vhost=True,
     ),
 )

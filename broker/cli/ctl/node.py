@@ -310,6 +310,12 @@ def memory_breakdown(run: Run) -> Result:
     return Facts({"total": total}, f"total: {_gigabytes(used)} (100.0%)")
 
 
+def list_node_auth_attempt_stats(run: Run) -> Result:
+    columns = ("protocol", "auth_attempts", "auth_attempts_failed", "auth_attempts_succeeded")
+    rows = run.rows(path("auth", "attempts", run.node))
+    return Rows(columns, ([row[name] for name in columns] for row in rows))
+
+
 def environment(run: Run) -> Result:
     """What is in force, as far as it can be changed while the broker runs; and the files."""
     node = run.get(path("nodes", run.node))
@@ -419,6 +425,14 @@ VERBS: Final = (
         "",
         listeners,
         "Asking node {node} to report its protocol listeners ...",
+    ),
+    Verb(
+        "list_node_auth_attempt_stats",
+        GROUP,
+        "Counts the attempts to log in.",
+        "",
+        list_node_auth_attempt_stats,
+        'Listing authentication\n attempts for node "{node}" ...',
     ),
     Verb(
         "memory_breakdown",

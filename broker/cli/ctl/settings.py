@@ -25,18 +25,23 @@ BAD_REQUEST: Final = 400
 OK: Final = 200
 
 
+def _check_count(run: Run, keyword: str, first: str, second: str) -> None:
+    """Demand a second word behind a keyword, and nowhere else."""
+    is_wanted = run[first] == keyword
+    if is_wanted != run.has(second):
+        raise WrongUsage("not enough arguments." if is_wanted else "too many arguments.")
+
+
+def _memory_limit(run: Run) -> dict[str, object]:
+    _check_count(run, "absolute", "fraction", "value")
+    if run.has("value"):
+        return {"bytes": size_of(run["value"])}
+
+    return {"fraction": fraction_of(run["fraction"], 1.0)}
+
+
 def set_vm_memory_high_watermark(run: Run) -> Result:
-    threshold = run["fraction"]
-    if threshold == "absolute":
-        if not run.has("value"):
-            raise WrongUsage("not enough arguments.")
-
-        run.demand("PUT", "/alarms/memory", {"bytes": size_of(run["value"])})
-    elif run.has("value"):
-        raise WrongUsage("too many arguments.")
-    else:
-        run.demand("PUT", "/alarms/memory", {"fraction": fraction_of(threshold, 1.0)})
-
+    run.demand("PUT", "/alarms/memory", _memory_limit(run))
     return Done()
 
 
@@ -47,18 +52,16 @@ def _memory_banner(run: Run) -> str:
     return f"Setting memory threshold on {run.node} to {run['fraction']} ..."
 
 
+def _disk_limit(run: Run) -> dict[str, object]:
+    _check_count(run, "mem_relative", "disk_limit", "fraction")
+    if run.has("fraction"):
+        return {"memory_fraction": fraction_of(run["fraction"])}
+
+    return {"bytes": size_of(run["disk_limit"])}
+
+
 def set_disk_free_limit(run: Run) -> Result:
-    limit = run["disk_limit"]
-    if limit == "mem_relative":
-        if not run.has("fraction"):
-            raise WrongUsage("not enough arguments.")
-
-        run.demand("PUT", "/alarms/disk", {"memory_fraction": fraction_of(run["fraction"])})
-    elif run.has("fraction"):
-        raise WrongUsage("too many arguments.")
-    else:
-        run.demand("PUT", "/alarms/disk", {"bytes": size_of(limit)})
-
+    run.demand("PUT", "/alarms/disk", _disk_limit(run))
     return Done()
 
 
@@ -89,7 +92,7 @@ def clear_alarm(run: Run) -> Result:
 # -- the log
 
 
-def set_log_level(run: Run) -> Result:
+def _log_level(run: Run) -> str:
     level = run["log_level"]
     if level not in KNOWN_LEVELS:
         raise CtlError(
@@ -97,7 +100,11 @@ def set_log_level(run: Run) -> Result:
             EXIT_UNAVAILABLE,
         )
 
-    run.demand("PUT", "/log", {"level": LEVELS.get(level, level)})
+    return LEVELS.get(level, level)
+
+
+def set_log_level(run: Run) -> Result:
+    run.demand("PUT", "/log", {"level": _log_level(run)})
     return Done()
 
 
@@ -181,6 +188,7 @@ VERBS: Final = (
         "<resource>",
         clear_alarm,
         "Clearing the {resource} alarm ...",
+        check=_resource,
     ),
     Verb(
         "enable_feature_flag",
@@ -214,6 +222,7 @@ VERBS: Final = (
         "<resource>",
         raise_alarm,
         "Raising the {resource} alarm ...",
+        check=_resource,
     ),
     Verb(
         "reload",
@@ -245,6 +254,7 @@ VERBS: Final = (
         "<disk_limit> [fraction]",
         set_disk_free_limit,
         _disk_banner,
+        check=_disk_limit,
     ),
     Verb(
         "set_log_level",
@@ -253,6 +263,7 @@ VERBS: Final = (
         "<log_level>",
         set_log_level,
         'Setting log level to "{log_level}" ...',
+        check=_log_level,
     ),
     Verb(
         "set_vm_memory_high_watermark",
@@ -261,5 +272,6 @@ VERBS: Final = (
         "<fraction> [value]",
         set_vm_memory_high_watermark,
         _memory_banner,
+        check=_memory_limit,
     ),
 )

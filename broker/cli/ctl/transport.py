@@ -58,9 +58,10 @@ class Answer(NamedTuple):
 
         reason = value.get("reason", "") if isinstance(value, dict) else value
         if isinstance(reason, list):
-            return "; ".join(map(str, reason))
+            return ": ".join(map(str, reason))
 
-        return str(reason or "").strip()
+        # RabbitMQ's reasons have an empty line after their heading.
+        return str(reason or "").strip().replace("\n\n", ": ")
 
 
 class Place(Protocol):

@@ -59,6 +59,7 @@ class Verb(NamedTuple):
         banner: what is said before, with the names of words and options, ``vhost`` and ``node`` in
             braces.
         options: besides those that all verbs have.
+        check: raises WrongUsage where words cannot be right, before anything is said.
         columns: those that a list can show; the words are the columns that are wanted.
         shown: those it shows when none is wanted.
         has_vhost: whether it is about one virtual host.
@@ -72,6 +73,7 @@ class Verb(NamedTuple):
     run: Callable[[Run], Result]
     banner: str | Callable[[Run], str] = ""
     options: tuple[Option, ...] = ()
+    check: Callable[[Run], object] | None = None
     columns: tuple[str, ...] = ()
     shown: tuple[str, ...] = ()
     has_vhost: bool = False
@@ -170,6 +172,18 @@ class Run:
     def flag(self, option: str) -> bool:
         """Whether a switch is on."""
         return bool(self.options.get(option))
+
+    def check(self) -> None:
+        """Look at the words before anything is done.
+
+        Raises:
+            WrongUsage: they cannot be right.
+
+        """
+        if self.verb.check is not None:
+            self.verb.check(self)
+        elif self.verb.columns:
+            _ = self.wanted_columns
 
     @property
     def wanted_columns(self) -> list[str]:
