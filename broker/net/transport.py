@@ -41,7 +41,7 @@ class Session(Protocol):
 class AMQPTransport(asyncio.Protocol, Link):
     """Feeds what arrives to the session, and carries what the session writes.
 
-    TCP_NODELAY is asyncio's (and uvloop's) own default for TCP sockets.
+    TCP_NODELAY is asyncio's (and uvloop's) own default, for sockets that say they are TCP's.
     """
 
     __slots__ = (

@@ -50,6 +50,14 @@ async def test_garbage_is_answered_with_the_header_and_the_end(garbage: bytes) -
         assert await client.read_to_end() == PROTOCOL_HEADER
 
 
+async def test_nothing_small_waits_for_an_acknowledgement_of_something_small() -> None:
+    async with Broker() as broker, raw_client(broker.host, broker.port) as client:
+        await client.open()
+        (accepted,) = broker._running._reception.transports
+        sock = accepted._transport.get_extra_info("socket")
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 async def test_nothing_is_said_before_the_header_is_whole() -> None:
     """Rule C-06."""
     async with Broker() as broker, raw_client(broker.host, broker.port) as client:
