@@ -200,6 +200,7 @@ def _open_all(
 
 
 def _open_one(target: _Target, port: int, backlog: int) -> socket.socket:
+    # The sockets it accepts are of its protocol; asyncio sets TCP_NODELAY only where that is TCP.
     listening = socket.socket(target.family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if os.name == "posix" and sys.platform != "cygwin":
