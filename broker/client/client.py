@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from broker.client import wire
+from broker.client.backup import Loaded, export_queues, load_queues
 from broker.client.consumer import Ack, Consumer, call
 from broker.client.core import Core
 from broker.client.dead import DeadLetters, dead_letter_of
@@ -20,7 +21,8 @@ from broker.client.topics import Subscription, check_topic
 from broker.client.topology import Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
+    import os
+    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
     from types import TracebackType
 
     from broker.client.codecs import Codec
@@ -439,6 +441,34 @@ class Client:
     async def unbind(self, queue: str, pattern: str) -> None:
         """Take that back."""
         await self._topology.unbind(queue, pattern)
+
+    # -- files
+
+    async def export(
+        self, path: str | os.PathLike[str], queues: Iterable[str] | None = None
+    ) -> int:
+        """Write queues with their messages and dead letters to a file; nothing is taken away.
+
+        Args:
+            path: the file. It is there in whole, or not.
+            queues: which ones; those that were declared by this client if None.
+
+        Returns:
+            How many messages there are in it.
+
+        """
+        return await export_queues(self, path, queues)
+
+    async def load(self, path: str | os.PathLike[str]) -> Loaded:
+        """Declare the queues of a file that are not there, and send its messages.
+
+        Also reads the files that pymq saves.
+
+        Raises:
+            InvalidValue: it cannot be read; nothing was sent then.
+
+        """
+        return await load_queues(self, path)
 
     # -- the connection
 

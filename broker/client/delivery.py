@@ -87,12 +87,7 @@ class Delivery(Generic[T]):
             DecodeError: it cannot be read; the message has become a dead letter.
 
         """
-        try:
-            body = self.body
-        except DecodeError as problem:
-            await self.dead(problem, reason="undecodable")
-            raise
-
+        body = await self.open()
         if self._expiry is not None:
             self._stop_expiry()
             self._timeout = asyncio.timeout(self._source.ack_timeout)
@@ -116,12 +111,22 @@ class Delivery(Generic[T]):
                 await self.fail(late)
                 raise late from problem
 
+        await self.settle_for(exc)
+
+    async def settle_for(self, exc: BaseException | None) -> bool:
+        """Settle it for how its handling ended; what is no :class:`Exception` interrupted it."""
         if exc is None:
-            await self.ack()
-        elif isinstance(exc, Exception):
-            await self.fail(exc)
-        else:
-            await self.requeue()
+            return await self.ack()
+
+        return await (self.fail(exc) if isinstance(exc, Exception) else self.requeue())
+
+    async def open(self) -> T:
+        """Return the body. If it cannot be read, make it a dead letter, and raise DecodeError."""
+        try:
+            return self.body
+        except DecodeError as problem:
+            await self.dead(problem, reason="undecodable")
+            raise
 
     # -- what it is
 
