@@ -143,6 +143,7 @@ M    GET /trace-files
 M    GET /alarms
 M    GET /alarms/:resource
 M    GET /log
+M    GET /lifecycle
 ADM  PUT /cluster-name
 ADM  PUT /feature-flags/:flag/enable
 ADM  POST /rebalance/queues
@@ -154,6 +155,7 @@ ADM  PUT /alarms/:resource
 ADM  DELETE /alarms/:resource
 ADM  PUT /log
 ADM  POST /log/reopen
+ADM  POST /lifecycle/:action
 ADM  GET /definitions
 ADM  POST /definitions
 ADM  GET /definitions/:place
