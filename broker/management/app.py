@@ -20,6 +20,7 @@ from broker.management import (
     exchanges,
     health,
     lifecycle,
+    login,
     messages,
     moves,
     nodes,
@@ -31,30 +32,31 @@ from broker.management import (
     users,
     vhosts,
 )
-from broker.management.auth import (
-    ANYONE,
-    Caller,
-    LocalAdministrator,
-    authenticate,
-    check_access,
-)
-from broker.management.call import Call, Desk, answer, is_from_local_socket, is_loopback
+from broker.management.auth import ANYBODY, ANYONE, check_access
+from broker.management.call import Call, Desk, answer
+from broker.management.doorkeeper import Doorkeeper, Rules
 from broker.management.errors import HTTPProblem, NotThere, problem_of
+from broker.management.hardening import (
+    cors_headers,
+    is_from_elsewhere,
+    loggable_path,
+    preflight_headers,
+    security_headers,
+)
 from broker.management.moves import Moves
 from broker.management.routes import Router, split_path
 
 if TYPE_CHECKING:
-    from broker.management.routes import Match
+    from broker.management.auth import Caller
+    from broker.management.routes import Match, Route
     from broker.management.site import Site
 
 __all__ = ["ROUTER", "build_application"]
 
-BODY_BYTES_MAX: Final = 64 * 2**20
-"""Definitions of a hundred thousand queues fit; RabbitMQ takes 20 MB."""
-
 ROUTER: Final = Router(
     (
         *overview.ROUTES,
+        *login.ROUTES,
         *nodes.ROUTES,
         *health.ROUTES,
         *control.ROUTES,
@@ -81,16 +83,24 @@ VHOST_PATH: Final = "/vhosts/:vhost"
 COMMON_HEADERS: Final = {
     "cache-control": "no-cache",
     "vary": "accept-encoding, origin",
-    "content-security-policy": "script-src 'self' 'unsafe-eval' 'unsafe-inline'; object-src 'self'",
 }
 
+HEALTH_PATHS: Final = "/health/"
 
-def build_application(site: Site) -> web.Application:
-    """Make the API of a broker."""
-    application = web.Application(client_max_size=BODY_BYTES_MAX)
+
+def build_application(site: Site, rules: Rules | None = None) -> web.Application:
+    """Make the API of a broker.
+
+    Args:
+        site: the broker.
+        rules: what holds at its door.
+
+    """
+    rules = rules or Rules()
+    application = web.Application(client_max_size=rules.body_bytes_max)
 
     under_way = Moves(site)
-    front = _Front(Desk(site, under_way))
+    front = _Front(Desk(site, under_way, Doorkeeper(site.node, rules)))
 
     async def handle(request: web.Request) -> web.StreamResponse:
         return await front.handle(request)
@@ -106,11 +116,12 @@ def build_application(site: Site) -> web.Application:
 class _Front:
     """Takes a request in, and gives its answer out."""
 
-    __slots__ = ("_desk", "_site")
+    __slots__ = ("_desk", "_rules", "_site")
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._site = desk.site
+        self._rules = desk.doorkeeper.rules
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         match: Match | None = None
@@ -126,17 +137,23 @@ class _Front:
             response = self._refuse(request, fault)
 
         response.headers.update(COMMON_HEADERS)
+        response.headers.update(security_headers(is_secure=request.secure))
+        response.headers.update(cors_headers(request.headers, self._rules.cors_origins))
         if match is not None:
             response.headers["allow"] = match.allowed
 
         return response
 
     async def _answer(self, request: web.Request, match: Match | None) -> web.Response:
+        if is_from_elsewhere(request, self._rules.cors_origins):
+            raise HTTPProblem(403, "forbidden", "a page of another site may not change anything")
+
         if match is None:
             raise NotThere
 
         if request.method == "OPTIONS":
-            return web.Response()
+            headers = preflight_headers(request.headers, self._rules.cors_origins)
+            return web.Response(headers=headers)
 
         method = "GET" if request.method == "HEAD" else request.method
         route = match.routes.get(method)
@@ -144,29 +161,28 @@ class _Front:
             return web.Response(status=405)
 
         caller: Caller | None = None
-        if route.access != ANYONE:
-            caller = self._log_in(request)
+        access = self._access_of(route)
+        if access != ANYONE:
+            caller = await self._desk.doorkeeper.caller_of(request)
             vhost = match.parameters.get("vhost")
             is_made = route.method == "PUT" and route.path == VHOST_PATH
-            check_access(self._site.node, caller, route.access, vhost, may_be_new=is_made)
+            check_access(self._site.node, caller, access, vhost, may_be_new=is_made)
 
         return await route.handler(Call(self._desk, request, match.parameters, caller))
 
-    def _log_in(self, request: web.Request) -> Caller:
-        header = request.headers.get("authorization")
-        is_local = is_from_local_socket(request)
-        if header is None and is_local:
-            return Caller(LocalAdministrator())
+    def _access_of(self, route: Route) -> str:
+        is_closed = not self._rules.has_open_health_checks
+        if is_closed and route.access == ANYONE and route.path.startswith(HEALTH_PATHS):
+            return ANYBODY
 
-        is_near = is_local or is_loopback(request.remote)
-        return authenticate(self._site.node.users, header, is_loopback=is_near)
+        return route.access
 
     def _refuse(self, request: web.Request, fault: Exception) -> web.Response:
         problem = problem_of(fault)
         if problem is None:
             fields: dict[str, object] = {
                 "method": request.method,
-                "path": request.raw_path,
+                "path": loggable_path(request.raw_path),
                 "traceback": "".join(traceback.format_exception(fault)),
             }
             self._site.node.log("error", "management.fault", fields)

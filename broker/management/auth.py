@@ -6,16 +6,13 @@ that is done there, administrators included.
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.auth.permissions import Permission
-from broker.auth.users import AuthenticationError, User
-from broker.management.errors import NotAuthorised, NotThere, Unauthenticated
+from broker.auth.users import User
+from broker.management.errors import NotAuthorised, NotThere
 
 if TYPE_CHECKING:
-    from broker.auth.users import UserStore
     from broker.core.node import Node
 
 __all__ = [
@@ -23,13 +20,13 @@ __all__ = [
     "ANYBODY",
     "ANYONE",
     "MONITOR",
+    "OPENING_TAGS",
     "POLICYMAKER",
     "POLICYMAKER_IN_VHOST",
     "VHOST",
     "VHOST_OR_MONITOR",
     "Caller",
     "LocalAdministrator",
-    "authenticate",
     "check_access",
 ]
 
@@ -54,6 +51,7 @@ ADMINISTRATOR: Final = "administrator"
 
 EVERYTHING: Final = Permission(".*", ".*", ".*")
 OPENING_TAGS: Final = frozenset({"administrator", "monitoring", "policymaker", "management"})
+"""With one of these a user may use the API at all."""
 
 
 class LocalAdministrator(User):
@@ -102,49 +100,6 @@ class Caller(NamedTuple):
     def may_see(self, vhost: str) -> bool:
         """Whether lists show what is in that virtual host."""
         return self.is_administrator or self.has_rights_in(vhost)
-
-
-def authenticate(users: UserStore, header: str | None, *, is_loopback: bool) -> Caller:
-    """Find out who asks.
-
-    Raises:
-        Unauthenticated: nothing says who.
-        NotAuthorised: the password is wrong, or the user may not use the API.
-
-    """
-    if header is None:
-        raise Unauthenticated
-
-    name, password = _credentials(header)
-    try:
-        user = users.authenticate(name, password, is_loopback=True)
-    except AuthenticationError:
-        raise NotAuthorised("Not_Authorized", "not_authorized") from None
-
-    if name in users.loopback_only_users and not is_loopback:
-        raise NotAuthorised("User can only log in via localhost")
-
-    if OPENING_TAGS.isdisjoint(user.tags):
-        raise NotAuthorised("Not management user")
-
-    return Caller(user)
-
-
-def _credentials(header: str) -> tuple[str, str]:
-    scheme, _, encoded = header.partition(" ")
-    if scheme.lower() != "basic":
-        raise Unauthenticated
-
-    try:
-        raw = base64.b64decode(encoded.strip(), validate=True)
-    except (binascii.Error, ValueError):
-        raise Unauthenticated from None
-
-    name, colon, password = raw.decode("utf-8", "surrogateescape").partition(":")
-    if not colon:
-        raise Unauthenticated
-
-    return name, password
 
 
 def check_access(

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.core.vhost import VirtualHost
     from broker.management.auth import Caller
+    from broker.management.doorkeeper import Doorkeeper
     from broker.management.moves import Moves
     from broker.management.site import Site
 
 __all__ = [
+    "JSON_TYPE",
     "Call",
     "Desk",
     "answer",
@@ -82,6 +84,7 @@ class Desk(NamedTuple):
 
     site: Site
     moves: Moves
+    doorkeeper: Doorkeeper
 
 
 class Call:
@@ -95,13 +98,14 @@ class Call:
 
     """
 
-    __slots__ = ("_caller", "moves", "parameters", "query", "request", "site")
+    __slots__ = ("_caller", "doorkeeper", "moves", "parameters", "query", "request", "site")
 
     def __init__(
         self, desk: Desk, request: web.Request, parameters: dict[str, str], caller: Caller | None
     ) -> None:
         self.site = desk.site
         self.moves = desk.moves
+        self.doorkeeper = desk.doorkeeper
         self.request = request
         self.parameters = parameters
         self.query: Mapping[str, str] = request.rel_url.query
@@ -150,17 +154,23 @@ class Call:
 
         return [vhost for vhost in vhosts.values() if self.caller.may_see(vhost.name)]
 
-    async def raw_body(self) -> bytes:
+    async def raw_body(self, bytes_max: int | None = None) -> bytes:
         """The body of the request.
+
+        Args:
+            bytes_max: what it may have; what all requests may have where nothing is said.
 
         Raises:
             BadRequest: it is too large.
 
         """
+        limit = self.request.client_max_size if bytes_max is None else bytes_max
+        if bytes_max is not None:
+            self.request = self.request.clone(client_max_size=limit)
+
         try:
             return await self.request.read()
         except web.HTTPRequestEntityTooLarge:
-            limit = self.request.client_max_size
             raise BadRequest(f"payload size exceeded limit of {limit} bytes") from None
 
     async def body(self, *required: str) -> JSON:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from typing import TYPE_CHECKING, Final
 
 from broker.core.parameter_commands import set_global_parameter
 from broker.core.settings import COMPATIBLE_VERSION
 from broker.management.arguments import text_of
-from broker.management.auth import ADMINISTRATOR, ANYBODY, ANYONE, Caller, authenticate
+from broker.management.auth import ADMINISTRATOR, ANYBODY, ANYONE
 from broker.management.call import answer, done
 from broker.management.consumer_rows import connections_of
-from broker.management.errors import NotAuthorised
 from broker.management.identity import CLUSTER_NAME, cluster_name_of, exchange_types, versions
 from broker.management.paging import columns_of, pick
 from broker.management.routes import Route
@@ -116,14 +114,6 @@ def contexts(call: Call) -> list[JSON]:
     ]
 
 
-async def whoami(call: Call) -> web.Response:
-    return answer(_identity_of(call.caller))
-
-
-def _identity_of(caller: Caller) -> JSON:
-    return {"name": caller.name, "tags": list(caller.user.tags), "is_internal_user": True}
-
-
 async def get_version(call: Call) -> web.Response:
     return answer(COMPATIBLE_VERSION, headers=NEVER_CACHE)
 
@@ -144,30 +134,10 @@ async def get_extensions(call: Call) -> web.Response:
     return answer([{"javascript": "dispatcher.js"}])
 
 
-async def log_in(call: Call) -> web.Response:
-    """Check a login that came as a form, and give back what to send from then on."""
-    form = await call.request.post()
-    pair = f"{form.get('username', '')}:{form.get('password', '')}"
-    token = base64.b64encode(pair.encode("utf-8", "surrogateescape")).decode("ascii")
-    try:
-        caller = authenticate(call.node.users, f"Basic {token}", is_loopback=call.is_loopback)
-    except NotAuthorised:
-        raise NotAuthorised("Not_Authorized", "not_authorized") from None
-
-    return answer({"token": {"type": "basic", "value": token}, "user": _identity_of(caller)})
-
-
-async def log_out(call: Call) -> web.Response:
-    return done()
-
-
 ROUTES: Final = (
     Route("GET", "/overview", ANYBODY, get_overview),
-    Route("GET", "/whoami", ANYBODY, whoami),
     Route("GET", "/version", ANYONE, get_version),
     Route("GET", "/cluster-name", ANYBODY, get_cluster_name),
     Route("PUT", "/cluster-name", ADMINISTRATOR, put_cluster_name),
     Route("GET", "/extensions", ANYBODY, get_extensions),
-    Route("POST", "/login", ANYONE, log_in),
-    Route("DELETE", "/login", ANYONE, log_out),
 )

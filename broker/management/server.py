@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
 
 from broker.management.call import is_local
+from broker.management.hardening import loggable_path
 
 if TYPE_CHECKING:
     import logging
@@ -37,7 +38,7 @@ class _AccessLog(AbstractAccessLogger):
         write = cast("Log", self.logger)
         fields: dict[str, object] = {
             "method": request.method,
-            "path": request.raw_path,
+            "path": loggable_path(request.raw_path),
             "status": response.status,
             "user": _user_of(request.headers.get("authorization", "")),
             "peer": request.remote or "local socket",

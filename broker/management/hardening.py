@@ -1,0 +1,123 @@
+"""What browsers are told, and what is not taken from them (management layer).
+
+A page of another site can make a browser send requests here, with a cookie or a login that the
+browser has by itself. So what changes something is refused where a browser says that it comes from
+another site; programs say nothing of the kind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiohttp import web
+
+__all__ = [
+    "SECURITY_HEADERS",
+    "cors_headers",
+    "is_from_elsewhere",
+    "loggable_path",
+    "preflight_headers",
+    "security_headers",
+]
+
+SECURITY_HEADERS: Final = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+"""For answers that are data: there is nothing in them to be run, framed or guessed at."""
+
+TRANSPORT_SECURITY: Final = "max-age=31536000; includeSubDomains"
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+"""What changes nothing."""
+
+CORS_MAX_AGE_S: Final = 1_800
+CORS_METHODS: Final = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
+CORS_HEADERS: Final = "authorization, content-type, x-reason, x-vhost"
+
+_SECRET_SEGMENT: Final = re.compile(r"(/auth/hash_password/)[^/?#]*")
+_SECRET_QUERY: Final = re.compile(r"(?i)([?&](?:password|passwd|pass|token|secret)=)[^&#]*")
+
+
+def security_headers(*, is_secure: bool) -> dict[str, str]:
+    """Headers of every answer.
+
+    Args:
+        is_secure: whether it goes out through TLS.
+
+    """
+    if not is_secure:
+        return SECURITY_HEADERS
+
+    return {**SECURITY_HEADERS, "strict-transport-security": TRANSPORT_SECURITY}
+
+
+def is_from_elsewhere(request: web.BaseRequest, origins: tuple[str, ...]) -> bool:
+    """Whether a browser says that another site wants to change something.
+
+    Args:
+        request: as it came.
+        origins: sites that may.
+
+    """
+    if request.method in SAFE_METHODS:
+        return False
+
+    origin = request.headers.get("origin")
+    if origin is not None:
+        return not _is_own(origin, request) and origin not in origins
+
+    # Browsers that leave out the one say the other; programs say neither.
+    return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+
+
+def _is_own(origin: str, request: web.BaseRequest) -> bool:
+    """Whether it is the site that was asked: a page of ours."""
+    host = request.headers.get("host", "")
+    try:
+        return bool(host) and urlsplit(origin).netloc.lower() == host.lower()
+    except ValueError:
+        return False
+
+
+def cors_headers(headers: Mapping[str, str], origins: tuple[str, ...]) -> dict[str, str]:
+    """What lets a page of another site read an answer; nothing where it may not."""
+    origin = headers.get("origin")
+    if origin is None or not origins:
+        return {}
+
+    if origin in origins:
+        return {
+            "access-control-allow-origin": origin,
+            "access-control-allow-credentials": "true",
+            "cross-origin-resource-policy": "cross-origin",
+        }
+
+    # With no login that the browser has by itself.
+    return {"access-control-allow-origin": "*"} if "*" in origins else {}
+
+
+def preflight_headers(headers: Mapping[str, str], origins: tuple[str, ...]) -> dict[str, str]:
+    """What a browser is told that asks whether a page of another site may ask."""
+    allowed = cors_headers(headers, origins)
+    if not allowed or "access-control-request-method" not in headers:
+        return {}
+
+    return {
+        "access-control-allow-methods": CORS_METHODS,
+        "access-control-allow-headers": CORS_HEADERS,
+        "access-control-max-age": str(CORS_MAX_AGE_S),
+    }
+
+
+def loggable_path(path: str) -> str:
+    """A path and its query, without what could be a password in them."""
+    return _SECRET_QUERY.sub(r"\1***", _SECRET_SEGMENT.sub(r"\1***", path))
