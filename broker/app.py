@@ -17,7 +17,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from broker import __version__
+from broker.auth.logins import guard_of
 from broker.auth.mechanisms import Credentials, build_mechanisms
+from broker.auth.passwords import PASSWORD_HASHING
 from broker.auth.users import UserStore, configure_users
 from broker.build import build_kind
 from broker.clock import Clock, SystemClock
@@ -35,6 +37,7 @@ from broker.net.memory import keep_freed_memory
 from broker.net.pump import Pump
 from broker.net.reception import Reception
 from broker.net.ticker import Ticker
+from broker.net.verifying import ThreadedVerifier
 from broker.node_state import without_spent_defaults
 from broker.protocol.connection import Connection
 from broker.store.directory import DataDirectory, default_data_directory
@@ -43,7 +46,7 @@ from broker.vhost_logs import VHostLogs
 from broker.watches import Watch, start_watches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from broker.config.schema import Config
     from broker.net.door import Door
@@ -63,6 +66,8 @@ __all__ = ["STOP_WAIT_S", "Application", "build_node", "open_keeper", "serve", "
 
 STOP_WAIT_S: Final = CLOSE_WAIT_S
 """How long clients have to answer the close at a stop."""
+
+_DONE: Final = object()
 
 COLLECTOR_THRESHOLDS: Final = (50_000, 10, 10)
 """New containers before a young collection, and how many collections make one of the next kind."""
@@ -95,7 +100,10 @@ def build_node(config: Config, clock: Clock, log: Log, kept: Kept | None = None)
         StoreError: what was kept cannot be brought back.
 
     """
-    users = UserStore(loopback_only_users=config.auth.loopback_only_users)
+    users = UserStore(
+        loopback_only_users=config.auth.loopback_only_users,
+        hashing_algorithm=PASSWORD_HASHING[config.auth.password_hashing],
+    )
     anonymous = Credentials(config.auth.anonymous_user, config.auth.anonymous_password.reveal())
     node = Node(
         _settings_of(config),
@@ -105,6 +113,7 @@ def build_node(config: Config, clock: Clock, log: Log, kept: Kept | None = None)
         random_bytes=os.urandom,
         log=log,
     )
+    node.logins.guard = guard_of(config.auth.failed_logins)
     if kept is not None:
         kept.keeper.restore_users(users)
         kept.keeper.restore_vhosts(node)
@@ -235,6 +244,7 @@ class Application:
         self.on_stop_request: Callable[[], None] | None = None
         self._kept = kept
         self.watches = watches
+        self.verifier: ThreadedVerifier | None = None
         # Done when the broker cannot go on, with the reason.
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -273,6 +283,8 @@ class Application:
         try:
             node = build_node(config, clock, log, kept)
             pump = Pump(node, clock, loop)
+            verifier = ThreadedVerifier(loop, pump.run)
+            node.logins.verifier = verifier
             listeners, reception = await _listen(config, node, pump, log, make_session)
         except BaseException:
             if kept is not None:
@@ -284,6 +296,7 @@ class Application:
         watches = start_watches(config.alarms, node, pump, data_dir, log)
         app = cls(node, pump, reception, listeners, kept, watches)
         app.alarms = app._configured_alarms = config.alarms
+        app.verifier = verifier
         if isinstance(log, EventLog):
             log.on_line = node.tell_of_line
 
@@ -370,7 +383,12 @@ class Application:
         self.reloader = module.Reloader(around, config, load)
 
     def _sample(self) -> None:
-        self.sampler.sample(self.node.clock.monotonic())
+        self._go_on_sampling(self.sampler.steps(self.node.clock.monotonic()))
+
+    def _go_on_sampling(self, steps: Iterator[None]) -> None:
+        """One step, and the next one in the loop's next turn: others have theirs between."""
+        if next(steps, _DONE) is not _DONE:
+            self.pump.loop.call_soon(self._go_on_sampling, steps)
 
     async def save(self) -> None:
         """Wait until users, rights and the list of virtual hosts are on the disk.
@@ -412,6 +430,9 @@ class Application:
 
         await self.gate.empty(wait_s)
         self.pump.stop()
+        if self.verifier is not None:
+            self.verifier.stop()
+
         if self._kept is not None:
             await self._kept.close()
 

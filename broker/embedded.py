@@ -164,6 +164,7 @@ class Broker:
     def sample(self) -> None:
         """Take the statistics of now, which happens every few seconds otherwise."""
         app = self._running
+        app.pump.advance()
         app.sampler.sample(app.node.clock.monotonic())
 
     async def reload(self, *, prunes: bool = False, is_dry: bool = False) -> Outcome:

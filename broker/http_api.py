@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Protocol
 
 from broker.logs import LEVELS
 from broker.logs import Log as EventLog
+from broker.machine import read_disk, read_machine
 from broker.management.app import build_application
 from broker.management.server import ManagementServer
 from broker.management.site import (
     ListenerFact,
     LogControl,
-    MachineFacts,
     Operator,
     ReloadReport,
     Site,
     Surroundings,
 )
-from broker.net.disk import DiskWatch, free_bytes
-from broker.net.memory import MemoryWatch, available_bytes, resident_bytes
+from broker.net.memory import available_bytes
 
 if TYPE_CHECKING:
     import socket
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.reload import Reloader
+    from broker.store.counted import DiskCounts
     from broker.watches import Watch
 
     Log = Callable[[str, str, dict[str, object]], None]
@@ -64,6 +64,9 @@ class Host(Protocol):
 
     @property
     def on_stop_request(self) -> Callable[[], None] | None: ...
+
+    @property
+    def disk_counts(self) -> DiskCounts | None: ...
 
     @property
     def configured_alarms(self) -> AlarmsConfig: ...
@@ -107,7 +110,8 @@ def _site_of(app: Host, addresses: list[Address], config_path: str, log: Log) ->
 
     around = Surroundings(
         listeners=listeners,
-        machine=lambda: _machine_facts(app),
+        machine=lambda: read_machine(app.watches, app.data_directory),
+        disk=lambda: read_disk(app.disk_counts),
         memory_bytes=lambda: available_bytes() or 0,
         operator=_operator_of(app, log),
         gate=app.gate,
@@ -142,41 +146,3 @@ async def _reload(reloader: Reloader, prunes: bool, is_dry: bool) -> ReloadRepor
 
 def _log_control(log: EventLog) -> LogControl:
     return LogControl(LEVELS, lambda: log.config, log.configure, log.reopen)
-
-
-def _machine_facts(app: Host) -> MachineFacts:
-    memory_limit = available_bytes() or 0
-    disk_limit = 0
-    for watch in app.watches:
-        if isinstance(watch, MemoryWatch):
-            memory_limit = watch.limit_bytes
-        elif isinstance(watch, DiskWatch):
-            disk_limit = watch.limit_bytes
-
-    directory = app.data_directory
-    used, maximum = _descriptors()
-    return MachineFacts(
-        memory_used_bytes=resident_bytes() or 0,
-        memory_limit_bytes=memory_limit,
-        disk_free_bytes=(free_bytes(directory) or 0) if directory is not None else 0,
-        disk_limit_bytes=disk_limit,
-        descriptors_used=used,
-        descriptors_max=maximum,
-        sockets_max=maximum,
-    )
-
-
-def _descriptors() -> tuple[int, int]:
-    """File descriptors in use, and how many there may be; 0 where that is not known."""
-    try:
-        import resource
-    except ImportError:
-        return 0, 0
-
-    maximum = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    try:
-        used = len(os.listdir("/proc/self/fd"))
-    except OSError:
-        used = 0
-
-    return used, maximum if maximum != resource.RLIM_INFINITY else 0

@@ -20,6 +20,7 @@ from broker.management.consumer_rows import (
 from broker.management.errors import NotAuthorised, NotThere
 from broker.management.paging import answer_list, columns_of, pick
 from broker.management.routes import Route
+from broker.management.samples import ranges_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -67,7 +68,7 @@ def _name_of_channel(channel: Channel) -> str:
 async def _answer_connections(
     call: Call, found: list[Connection], *, is_paged: bool = True
 ) -> web.Response:
-    row_of = partial(connection_row, call.site)
+    row_of = partial(connection_row, call.site, ranges_of(call))
     return await answer_list(call, found, row_of, name_of=_name_of_connection, is_paged=is_paged)
 
 
@@ -75,7 +76,7 @@ async def _answer_channels(
     call: Call, connections: list[Connection], *, is_paged: bool = True
 ) -> web.Response:
     found = [channel for one in connections for channel in channels_of(one)]
-    row_of = partial(channel_row, call.site)
+    row_of = partial(channel_row, call.site, ranges_of(call))
     return await answer_list(call, found, row_of, name_of=_name_of_channel, is_paged=is_paged)
 
 
@@ -102,7 +103,7 @@ def _connection_in_path(call: Call) -> Connection:
 async def get_connection(call: Call) -> web.Response:
     connection = _connection_in_path(call)
     _check_own(call, connection.user, is_monitor_enough=True)
-    return answer(pick(connection_row(call.site, connection), columns_of(call)))
+    return answer(pick(connection_row(call.site, ranges_of(call), connection), columns_of(call)))
 
 
 async def close_connection(call: Call) -> web.Response:
@@ -168,7 +169,7 @@ async def get_channel(call: Call) -> web.Response:
         raise NotThere
 
     _check_own(call, channel.actor.user, is_monitor_enough=True)
-    return answer(pick(channel_details(call.site, channel), columns_of(call)))
+    return answer(pick(channel_details(call.site, ranges_of(call), channel), columns_of(call)))
 
 
 # -- consumers

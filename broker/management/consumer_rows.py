@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.management.json_text import rfc3339
+from broker.management.samples import Ranges, add_samples
 from broker.management.stats import add_stats, channel_stats, connection_octets
 from broker.protocol.connection import Connection
 from broker.protocol.states import CLOSING, RUNNING
@@ -88,7 +90,7 @@ def _connection_state(connection: Connection) -> str:
     return "flow" if connection.output.is_stalled else "running"
 
 
-def connection_row(site: Site, connection: Connection) -> JSON:
+def connection_row(site: Site, ranges: Ranges, connection: Connection) -> JSON:
     """All there is to say of a connection."""
     user = connection.user
     vhost = connection.vhost
@@ -137,6 +139,7 @@ def connection_row(site: Site, connection: Connection) -> JSON:
         row["user_provided_name"] = name
 
     row.update(connection_octets(site.sampler, connection))
+    add_samples(ranges, site.sampler, connection, row)
     return row
 
 
@@ -148,7 +151,7 @@ def _connection_details(connection: Connection) -> JSON:
     }
 
 
-def channel_row(site: Site, channel: Channel) -> JSON:
+def channel_row(site: Site, ranges: Ranges, channel: Channel) -> JSON:
     """All there is to say of a channel, but for its consumers."""
     user = channel.actor.user
     name = "" if user is None else user.name
@@ -180,13 +183,18 @@ def channel_row(site: Site, channel: Channel) -> JSON:
         "reductions_details": {"rate": 0.0},
         "garbage_collection": GARBAGE,
     }
+    idle_ms = site.sampler.idle_since_ms(channel)
+    if idle_ms is not None:
+        row["idle_since"] = rfc3339(idle_ms)
+
     add_stats(row, channel_stats(site.sampler, channel))
+    add_samples(ranges, site.sampler, channel, row)
     return row
 
 
-def channel_details(site: Site, channel: Channel) -> JSON:
+def channel_details(site: Site, ranges: Ranges, channel: Channel) -> JSON:
     """All there is to say of one channel."""
-    row = channel_row(site, channel)
+    row = channel_row(site, ranges, channel)
     row["consumer_details"] = [consumer_row(site, one) for one in channel.consumers.values()]
     row["publishes"] = []
     row["deliveries"] = []

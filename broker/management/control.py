@@ -85,7 +85,7 @@ def _state_row(call: Call) -> JSON:
             "fraction": memory.limit_fraction,
             "bytes": memory.limit_bytes,
             "limit": machine.memory_limit_bytes,
-            "used": machine.memory_used_bytes,
+            "used": machine.memory_bytes,
             "as_configured": memory == configured.memory,
         },
         "disk": {
@@ -100,7 +100,7 @@ def _state_row(call: Call) -> JSON:
             "in_effect": "descriptors" in node.quiet_alarms,
             "fraction": descriptors.limit_fraction,
             "limit": machine.descriptors_max,
-            "used": machine.descriptors_used,
+            "used": machine.descriptors,
             "as_configured": descriptors == configured.descriptors,
         },
     }

@@ -13,6 +13,7 @@ from broker.management.call import answer, created, done
 from broker.management.errors import NotThere
 from broker.management.paging import answer_list, columns_of, pick
 from broker.management.routes import Route
+from broker.management.samples import Ranges, add_samples, ranges_of
 from broker.management.stats import add_stats, exchange_stats
 from broker.wire.tables import table_to_plain
 
@@ -33,7 +34,7 @@ OWN_ACTOR: Final = "rmq-internal"
 Housed = tuple["VirtualHost", "Exchange"]
 
 
-def _row(site: Site, housed: Housed) -> JSON:
+def _row(site: Site, ranges: Ranges, housed: Housed) -> JSON:
     vhost, exchange = housed
     row: JSON = {
         "name": exchange.name,
@@ -50,6 +51,7 @@ def _row(site: Site, housed: Housed) -> JSON:
         row["policy"] = applied.policy.name
 
     add_stats(row, exchange_stats(site.sampler, exchange))
+    add_samples(ranges, site.sampler, exchange, row)
     return row
 
 
@@ -64,7 +66,9 @@ def _name_of(housed: Housed) -> str:
 async def list_exchanges(call: Call) -> web.Response:
     found = [(vhost, one) for vhost in call.visible_vhosts() for one in vhost.exchanges.values()]
     found.sort(key=_rank_of)
-    return await answer_list(call, found, partial(_row, call.site), name_of=_name_of)
+    return await answer_list(
+        call, found, partial(_row, call.site, ranges_of(call)), name_of=_name_of
+    )
 
 
 def _exchange_in_path(call: Call) -> Exchange:
@@ -76,7 +80,7 @@ def _exchange_in_path(call: Call) -> Exchange:
 
 
 async def get_exchange(call: Call) -> web.Response:
-    row = _row(call.site, (call.vhost, _exchange_in_path(call)))
+    row = _row(call.site, ranges_of(call), (call.vhost, _exchange_in_path(call)))
     row["incoming"] = []
     row["outgoing"] = []
     return answer(pick(row, columns_of(call)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from broker.management.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["JSON", "parse_object", "render", "render_list"]
+__all__ = ["JSON", "parse_object", "render", "render_list", "rfc3339"]
 
 JSON = dict[str, object]
 
@@ -71,3 +72,9 @@ def parse_object(raw: bytes) -> JSON:
         raise BadRequest("not_json")
 
     return value
+
+
+def rfc3339(wall_ms: int) -> str:
+    """A time as RabbitMQ 4 writes it."""
+    moment = datetime.fromtimestamp(wall_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds")

@@ -10,10 +10,17 @@ from broker.management.auth import ADMINISTRATOR, ANYBODY, MONITOR
 from broker.management.call import answer, done
 from broker.management.errors import NotThere
 from broker.management.identity import exchange_types, versions
+from broker.management.node_counts import (
+    MACHINE,
+    MACHINE_KEYS,
+    average_times,
+    machine_totals,
+)
 from broker.management.overview import contexts
 from broker.management.paging import columns_of, pick
 from broker.management.routes import Route
-from broker.management.stats import churn_rates, node_stats
+from broker.management.samples import add_samples, ranges_of
+from broker.management.stats import churn_rates
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -29,51 +36,25 @@ MECHANISMS: Final = {
     "ANONYMOUS": "SASL ANONYMOUS authentication mechanism",
 }
 
-COUNTED: Final = (
-    "mem_used",
-    "fd_used",
-    "sockets_used",
+ABSENT: Final = (
     "proc_used",
-    "disk_free",
-    "gc_num",
     "gc_bytes_reclaimed",
-    "context_switches",
-    "io_read_count",
-    "io_read_bytes",
-    "io_read_avg_time",
-    "io_write_count",
-    "io_write_bytes",
-    "io_write_avg_time",
-    "io_sync_count",
-    "io_sync_avg_time",
     "io_seek_count",
     "io_seek_avg_time",
     "io_reopen_count",
     "mnesia_ram_tx_count",
     "mnesia_disk_tx_count",
-    "msg_store_read_count",
-    "msg_store_write_count",
     "queue_index_read_count",
     "queue_index_write_count",
     "queue_index_journal_write_count",
 )
-"""Gauges and counters of a RabbitMQ node, each of which has details; 0 where there is no such
-thing here."""
+"""Numbers of a RabbitMQ node that there are none of here: always 0."""
 
 
 def _row(call: Call) -> JSON:
     node = call.node
     machine = call.site.around.machine()
     short = node.short_of()
-    stats = node_stats(call.site.sampler)
-    known: dict[str, object] = {
-        "mem_used": machine.memory_used_bytes,
-        "fd_used": machine.descriptors_used,
-        "sockets_used": len(node.connections),
-        "disk_free": machine.disk_free_bytes,
-        "msg_store_read_count": stats.get("disk_reads", 0),
-        "msg_store_write_count": stats.get("disk_writes", 0),
-    }
     row: JSON = {
         "name": node.settings.node_name,
         "type": "disc",
@@ -84,13 +65,13 @@ def _row(call: Call) -> JSON:
         "rates_mode": "basic",
         "run_queue": 0,
         "processors": os.cpu_count() or 1,
-        "mem_limit": machine.memory_limit_bytes,
+        "mem_limit": machine.memory_limit_bytes or call.site.around.memory_bytes(),
         "mem_alarm": "memory" in short,
         "mem_calculation_strategy": "rss",
-        "disk_free_limit": machine.disk_limit_bytes,
+        "disk_free_limit": machine.disk_limit_bytes or 0,
         "disk_free_alarm": "disk" in short,
-        "fd_total": machine.descriptors_max,
-        "sockets_total": machine.sockets_max,
+        "fd_total": machine.descriptors_max or 0,
+        "sockets_total": machine.descriptors_max or 0,
         "proc_total": 0,
         "partitions": [],
         "cluster_links": [],
@@ -103,7 +84,7 @@ def _row(call: Call) -> JSON:
         ],
         "applications": [{"name": "leveret", "description": "Leveret", "version": __version__}],
         "contexts": contexts(call),
-        "log_files": [],
+        "log_files": _log_files(call),
         "db_dir": call.site.around.data_directory or "",
         "config_files": list(call.site.around.config_files),
         "ra_open_file_metrics": {},
@@ -111,11 +92,36 @@ def _row(call: Call) -> JSON:
         **versions(node),
         **churn_rates(call.site.sampler),
     }
-    for name in COUNTED:
-        row[name] = known.get(name, 0)
-        row[f"{name}_details"] = {"rate": 0.0}
-
+    add_samples(ranges_of(call), call.site.sampler, None, row)
+    _add_counts(call, row)
     return row
+
+
+def _log_files(call: Call) -> list[str]:
+    log = call.site.around.operator.log
+    path = None if log is None else log.settings().file.path
+    return ["<stderr>"] if path is None else [path]
+
+
+def _add_counts(call: Call, row: JSON) -> None:
+    """Gauges and counters of the machine, each of which has details."""
+    sampler = call.site.sampler
+    for key, number in zip(MACHINE_KEYS, machine_totals(call.site), strict=True):
+        row[key] = number
+        row[f"{key}_details"] = {"rate": sampler.rate(MACHINE, key)}
+
+    numbers: dict[str, float] = dict.fromkeys(ABSENT, 0) | average_times(call.site)
+    counted = sampler.counters(None)
+    numbers["msg_store_read_count"] = counted["disk_reads"]
+    numbers["msg_store_write_count"] = counted["disk_writes"]
+    for key, value in numbers.items():
+        row[key] = value
+        row[f"{key}_details"] = {"rate": 0.0}
+
+    for key, counter in (("read", "disk_reads"), ("write", "disk_writes")):
+        row[f"msg_store_{key}_count_details"] = {"rate": sampler.rate(None, counter)}
+
+    add_samples(ranges_of(call), sampler, MACHINE, row)
 
 
 def _check_name(call: Call) -> None:
@@ -137,7 +143,7 @@ async def get_node(call: Call) -> web.Response:
 
 
 def _memory(call: Call) -> JSON:
-    used = call.site.around.machine().memory_used_bytes
+    used = call.site.around.machine().memory_bytes or 0
     return {
         "other_proc": used,
         "strategy": "rss",

@@ -13,7 +13,7 @@ from broker.management.consumer_rows import connections_of
 from broker.management.identity import CLUSTER_NAME, cluster_name_of, exchange_types, versions
 from broker.management.paging import columns_of, pick
 from broker.management.routes import Route
-from broker.management.samples import add_samples
+from broker.management.samples import add_samples, ranges_of
 from broker.management.stats import churn_rates, depths, node_stats
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = ["ROUTES"]
 
-RETENTION: Final = {"global": [600, 3600], "basic": [600, 3600], "detailed": [600]}
+RETENTION: Final = {
+    "global": [600, 3600, 28800, 86400],
+    "basic": [600, 3600],
+    "detailed": [600],
+}
 NEVER_CACHE: Final = {"expires": "0", "pragma": "no-cache"}
 
 
@@ -52,7 +56,7 @@ async def get_overview(call: Call) -> web.Response:
         "object_totals": _object_totals(call, has_consumers=is_monitor),
         "statistics_db_event_queue": 0,
     }
-    add_samples(call, facts)
+    add_samples(ranges_of(call), sampler, None, facts)
     if is_monitor:
         facts["listeners"] = listeners(call)
         facts["contexts"] = contexts(call)

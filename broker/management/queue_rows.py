@@ -6,12 +6,13 @@ programs with strict types ask for them.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from broker.core.queue.quorum import QuorumQueue
 from broker.core.queue.stream import StreamQueue
 from broker.management.consumer_rows import consumer_row
+from broker.management.json_text import rfc3339
+from broker.management.samples import Ranges, add_samples
 from broker.management.stats import add_queue_stats
 from broker.protocol.connection import Connection
 from broker.wire.tables import table_to_plain
@@ -80,8 +81,8 @@ def _aside_count(queue: Queue) -> int:
     return int(queue.aside_count) if isinstance(queue, QuorumQueue) else 0
 
 
-def queue_row(site: Site, queue: Queue) -> JSON:
-    """A row with statistics."""
+def queue_row(site: Site, ranges: Ranges, queue: Queue) -> JSON:
+    """A row with statistics, and with histories where they are asked for."""
     row = identity_of(site, queue)
     add_queue_stats(row, site.sampler, queue)
     consumers = queue.consumers
@@ -102,8 +103,12 @@ def queue_row(site: Site, queue: Queue) -> JSON:
     row["garbage_collection"] = NO_GARBAGE
     _add_owner(row, queue)
     _add_replicas(row, queue)
-    if not consumers:
-        row["idle_since"] = _idle_since(site, queue)
+    idle_ms = _idle_since_ms(site, queue, row)
+    if idle_ms is not None:
+        row["idle_since"] = rfc3339(idle_ms)
+
+    if ranges:
+        add_samples(ranges, site.sampler, queue, row)
 
     return row
 
@@ -170,20 +175,19 @@ def _add_replicas(row: JSON, queue: Queue) -> None:
         row["readers"] = {str(node): len(queue.consumers)}
 
 
-def _idle_since(site: Site, queue: Queue) -> str:
-    deadlines = queue.vhost.deadlines
-    return rfc3339(int(deadlines.wall_offset_ms) + queue.last_used_ms)
+def _idle_since_ms(site: Site, queue: Queue, row: JSON) -> int | None:
+    """Since when nothing has happened in a queue; None where something does."""
+    idle_ms = site.sampler.idle_since_ms(queue)
+    if idle_ms is None and not row["messages"] and "message_stats" not in row:
+        # Younger than the last sample, and nothing has happened yet.
+        return int(queue.vhost.deadlines.wall_offset_ms) + queue.last_used_ms
+
+    return idle_ms
 
 
-def rfc3339(wall_ms: int) -> str:
-    """A time as RabbitMQ 4 writes it."""
-    moment = datetime.fromtimestamp(wall_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds")
-
-
-def queue_details(site: Site, queue: Queue) -> JSON:
+def queue_details(site: Site, ranges: Ranges, queue: Queue) -> JSON:
     """All there is to say of one queue."""
-    row = queue_row(site, queue)
+    row = queue_row(site, ranges, queue)
     row["head_message_timestamp"] = _head_timestamp(queue)
     row["consumer_details"] = [consumer_row(site, one) for one in queue.consumers]
     row["deliveries"] = []

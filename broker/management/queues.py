@@ -14,6 +14,7 @@ from broker.management.errors import NotThere
 from broker.management.paging import answer_list, columns_of, pick
 from broker.management.queue_rows import queue_details, queue_row, queue_totals_row
 from broker.management.routes import Route
+from broker.management.samples import ranges_of
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -68,14 +69,14 @@ async def _answer(call: Call, vhosts: list[VirtualHost]) -> web.Response:
     if call.flag("disable_stats"):
         row_of = partial(queue_totals_row, call.site, with_totals=call.flag("enable_queue_totals"))
     else:
-        row_of = partial(queue_row, call.site)
+        row_of = partial(queue_row, call.site, ranges_of(call))
 
     return await answer_list(call, queues, row_of, name_of=_name_of)
 
 
 async def get_queue(call: Call) -> web.Response:
     queue = queue_in_path(call)
-    return answer(pick(queue_details(call.site, queue), columns_of(call)))
+    return answer(pick(queue_details(call.site, ranges_of(call), queue), columns_of(call)))
 
 
 async def put_queue(call: Call) -> web.Response:

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from broker.core.actor import Actor
+from broker.management.node_counts import MACHINE, MACHINE_KEYS, machine_totals
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -19,12 +20,12 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.management.auth import Caller
     from broker.metrics.sampler import Sampler
+    from broker.metrics.snapshot import DiskReading, MachineReading
 
 __all__ = [
     "ClientGate",
     "ListenerFact",
     "LogControl",
-    "MachineFacts",
     "Operator",
     "ReloadReport",
     "Runner",
@@ -53,18 +54,6 @@ class ListenerFact(NamedTuple):
     host: str
     port: int
     is_tls: bool = False
-
-
-class MachineFacts(NamedTuple):
-    """What the machine has, and what of it is used; 0 where that is not known."""
-
-    memory_used_bytes: int = 0
-    memory_limit_bytes: int = 0
-    disk_free_bytes: int = 0
-    disk_limit_bytes: int = 0
-    descriptors_used: int = 0
-    descriptors_max: int = 0
-    sockets_max: int = 0
 
 
 class ReloadReport(NamedTuple):
@@ -142,6 +131,7 @@ class Surroundings(NamedTuple):
     Attributes:
         listeners: tells where the broker accepts.
         machine: tells of memory, disk and descriptors.
+        disk: tells what was done to the disk.
         memory_bytes: tells how much memory the broker could have; 0 where that is not known.
         operator: what can be set.
         gate: keeps clients out, or lets them in.
@@ -153,7 +143,8 @@ class Surroundings(NamedTuple):
     """
 
     listeners: Callable[[], list[ListenerFact]]
-    machine: Callable[[], MachineFacts]
+    machine: Callable[[], MachineReading]
+    disk: Callable[[], DiskReading]
     memory_bytes: Callable[[], int]
     operator: Operator
     gate: ClientGate
@@ -180,6 +171,7 @@ class Site:
         self.sampler = sampler
         self.around = around
         self.started_wall_ms: Final = node.deadlines.wall_ms
+        sampler.add(MACHINE, MACHINE_KEYS, lambda: machine_totals(self))
 
     @property
     def now_wall_ms(self) -> int:

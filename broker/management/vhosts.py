@@ -19,7 +19,7 @@ from broker.management.call import answer, created, done
 from broker.management.errors import BadRequest, HTTPProblem, NotThere
 from broker.management.paging import answer_list, columns_of, pick
 from broker.management.routes import Route
-from broker.management.samples import add_samples
+from broker.management.samples import Ranges, add_samples, ranges_of
 from broker.management.stats import add_stats, depths, vhost_octets, vhost_stats
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def metadata_in(body: JSON, *, is_protected: bool) -> VHostMetadata:
     )
 
 
-def _row(site: Site, vhost: VirtualHost) -> JSON:
+def _row(site: Site, ranges: Ranges, vhost: VirtualHost) -> JSON:
     metadata = metadata_row(vhost)
     sampler = site.sampler
     row: JSON = {
@@ -79,6 +79,7 @@ def _row(site: Site, vhost: VirtualHost) -> JSON:
         **depths(sampler, vhost, [vhost]),
     }
     add_stats(row, vhost_stats(sampler, vhost))
+    add_samples(ranges, sampler, vhost, row, depths="msg_rates")
     return row
 
 
@@ -94,12 +95,13 @@ async def list_vhosts(call: Call) -> web.Response:
         if caller.is_monitor or caller.may_see(vhost.name)
     ]
     found.sort(key=_name_of)
-    return await answer_list(call, found, partial(_row, call.site), name_of=_name_of)
+    return await answer_list(
+        call, found, partial(_row, call.site, ranges_of(call)), name_of=_name_of
+    )
 
 
 async def get_vhost(call: Call) -> web.Response:
-    row = _row(call.site, call.vhost)
-    add_samples(call, row, call.vhost)
+    row = _row(call.site, ranges_of(call), call.vhost)
     return answer(pick(row, columns_of(call)))
 
 

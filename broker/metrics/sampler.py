@@ -1,7 +1,9 @@
-"""Reads all counts every few seconds, and so knows rates. Pure: the rim says when.
+"""Reads all counts every few seconds, and so knows rates and histories. Pure: the rim says when.
 
-For each object two samples are kept, the last and the one before; for each virtual host and the
-node a history. Totals are always those of now, only rates are of the last interval.
+Two samples are kept of each object, the last and the one before, and a history of what moves.
+Totals are always those of now, only rates are of the last interval. Invariants: the totals of a
+virtual host and of the node never fall; there are at most HISTORIES_MAX histories besides the
+node's.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from broker.core.exchange.base import Exchange
 from broker.core.queue.queue import Queue
 from broker.core.tally import VHostTally
 from broker.core.vhost import VirtualHost
-from broker.metrics.history import History, Sample
+from broker.metrics.history import BASIC, GLOBAL, History, Sample
 from broker.metrics.totals import (
     CHANNEL_KEYS,
     CHURN_KEYS,
@@ -26,22 +28,32 @@ from broker.metrics.totals import (
     connection_totals,
     connections_of,
     exchange_totals,
-    node_tallies,
     queue_totals,
+    tallies_without_queues,
     tally_totals,
-    vhost_depths,
 )
 from broker.protocol.channel import Channel
 from broker.protocol.connection import Connection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from broker.core.node import Node
     from broker.metrics.totals import Totals
 
-__all__ = ["SAMPLE_INTERVAL_S", "Sampler"]
+__all__ = ["HISTORIES_MAX", "SAMPLE_INTERVAL_S", "Sampler"]
 
 SAMPLE_INTERVAL_S: Final = 5.0
 """RabbitMQ's collect_statistics_interval."""
+
+SLICE: Final = 500
+"""Objects that are read in one turn; a millisecond."""
+
+HISTORIES_MAX: Final = 2_000
+"""Of a queue that never stands still 20 KB are kept; all of them are 40 MB at the very most."""
+
+STALE_MS: Final = 60_000
+"""What has not moved for so long gives its place to what moves."""
 
 _QUEUE_ALL: Final = (*QUEUE_KEYS, *DEPTH_KEYS)
 _VHOST_ALL: Final = (*VHOST_KEYS, *DEPTH_KEYS, *CONNECTION_KEYS)
@@ -62,66 +74,173 @@ class Sampler:
         self._before: dict[object, Totals] = {}
         self._latest_s = 0.0
         self._span_s = 0.0
+        # When something was last seen to move, in milliseconds since 1970.
+        self._moved_ms: dict[object, int] = {}
+        # What moved longest ago comes first. Those of the node and what was added are kept apart.
         self._histories: dict[object, History] = {}
+        self._own_histories: dict[object, History] = {}
+        # What moved and found no place for a history.
+        self._unheard: set[object] = set()
+        # Bytes of connections when they were sampled last, and of those that are gone.
+        self._octets: dict[Connection, Totals] = {}
+        self._lost_octets: dict[VirtualHost, Totals] = {}
+        # What others have added, with keys and a way to read them.
+        self._added: dict[object, tuple[tuple[str, ...], Callable[[], Totals]]] = {}
+
+    def add(self, subject: object, keys: tuple[str, ...], read: Callable[[], Totals]) -> None:
+        """Sample something else too.
+
+        Args:
+            subject: by which it is asked for.
+            keys: names of its counts.
+            read: tells them.
+
+        """
+        self._added[subject] = (keys, read)
 
     # -- sampling
 
     def sample(self, now_s: float) -> None:
-        """Read everything.
+        """Read everything at once.
+
+        Args:
+            now_s: of the clock that does not jump.
+
+        """
+        for _ in self.steps(now_s):
+            pass
+
+    def steps(self, now_s: float) -> Iterator[None]:
+        """Read everything, so much at each step that nobody has to wait for it.
+
+        What it has read counts when the last step is done. A later sample that is done before is
+        the end of it.
 
         Args:
             now_s: of the clock that does not jump.
 
         """
         node = self._node
+        # All of this at one moment: a queue that goes between two steps is still on the list, and
+        # not yet in what is gone, so it is counted once.
+        wall_ms = int(node.deadlines.wall_ms)
+        tallies = tallies_without_queues(node)
+        total = VHostTally()
+        total.absorb(node.tally)
+        connections = connections_of(node)
+        octets = self._octets_by_vhost(connections)
+        queues = [one for vhost in tallies for one in vhost.queues.values()]
+        rest: list[tuple[object, Totals]] = [
+            (one, exchange_totals(one)) for vhost in tallies for one in vhost.exchanges.values()
+        ]
+        rest += [(one, octets_of) for one, octets_of in self._octets.items()]
+        rest += [(one, read()) for one, (_, read) in self._added.items()]
+        for connection in connections:
+            rest += [(one, channel_totals(one)) for one in connection.channels.values()]
+
         found: dict[object, Totals] = {}
-        for vhost in node.vhosts.values():
-            for queue in vhost.queues.values():
-                found[queue] = queue_totals(queue)
+        depths = {vhost: [0, 0, 0] for vhost in tallies}
+        for at, queue in enumerate(queues):
+            if at % SLICE == 0:
+                yield
+                if self._latest_s > now_s:
+                    return
 
-            for exchange in vhost.exchanges.values():
-                found[exchange] = exchange_totals(exchange)
+            totals = queue_totals(queue)
+            queue.tell(tallies[queue.vhost].queues_of(queue.type))
+            found[queue] = self._note(queue, totals, wall_ms)
+            depth = depths[queue.vhost]
+            for place, count in enumerate(totals[-len(DEPTH_KEYS) :]):
+                depth[place] += count
 
-        for connection in connections_of(node):
-            found[connection] = connection_totals(connection)
-            for channel in connection.channels.values():
-                found[channel] = channel_totals(channel)
-
-        tallies = node_tallies(node)
-        wall_s = node.deadlines.wall_ms / 1000.0
         for vhost, tally in tallies.items():
-            found[vhost] = self._vhost_totals(vhost, tally)
+            rest.append((vhost, (*tally_totals(tally), *depths[vhost], *octets[vhost])))
+            total.absorb(tally)
 
-        found[node] = self._node_totals(tallies)
-        for kept in (node, *tallies):
-            self._histories.setdefault(kept, History()).add(Sample(wall_s, found[kept]))
+        rest.append((node, self._node_totals(total, list(depths.values()))))
+        for subject, totals in rest:
+            found[subject] = self._note(subject, totals, wall_ms)
 
+        self._take(found, now_s)
+
+    def _take(self, found: dict[object, Totals], now_s: float) -> None:
         for gone in [one for one in self._histories if one not in found]:
             del self._histories[gone]
 
+        if len(self._moved_ms) != len(found):
+            self._moved_ms = {one: self._moved_ms[one] for one in found}
+
+        self._unheard &= found.keys()
         self._before = self._latest
         self._latest = found
         self._span_s = now_s - self._latest_s
         self._latest_s = now_s
 
-    def _vhost_totals(self, vhost: VirtualHost, tally: VHostTally) -> Totals:
-        received = 0
-        sent = 0
-        for connection in connections_of(self._node):
-            if connection.vhost is vhost:
-                received += connection.received_bytes
-                sent += connection.output.total_bytes
+    def _note(self, subject: object, totals: Totals, wall_ms: int) -> Totals:
+        """Note what moved; the counts as they are to be kept."""
+        before = self._latest.get(subject)
+        if before == totals:
+            return before
 
-        return *tally_totals(tally), *vhost_depths(vhost), received, sent
+        is_new = before is None
+        since_ms = self._moved_ms.get(subject, wall_ms)
+        self._moved_ms[subject] = wall_ms
+        if is_new and not (self._latest and any(totals)):
+            # In the first sample of all, what is there was not made just now.
+            return totals
 
-    def _node_totals(self, tallies: dict[VirtualHost, VHostTally]) -> Totals:
+        is_own = subject is self._node or subject in self._added
+        histories = self._own_histories if is_own else self._histories
+        history = histories.pop(subject, None)
+        if history is None:
+            if not is_own and not self._has_place(wall_ms):
+                self._unheard.add(subject)
+                return totals
+
+            self._unheard.discard(subject)
+
+            levels = GLOBAL if is_own or isinstance(subject, VirtualHost) else BASIC
+            history = History(len(totals), levels)
+            if before is not None:
+                history.add(since_ms, before)
+
+        history.add(wall_ms, totals)
+        histories[subject] = history
+        return totals
+
+    def _has_place(self, wall_ms: int) -> bool:
+        """Whether there is a place for another history, or can be made."""
+        if len(self._histories) >= HISTORIES_MAX:
+            oldest = next(iter(self._histories))
+            if self._moved_ms.get(oldest, 0) > wall_ms - STALE_MS:
+                return False
+
+            del self._histories[oldest]
+
+        return True
+
+    def _octets_by_vhost(self, connections: list[Connection]) -> dict[VirtualHost, Totals]:
+        """Bytes received and sent in each virtual host, those of connections that are gone too."""
+        vhosts = self._node.vhosts.values()
+        now = {one: connection_totals(one) for one in connections}
+        lost = {vhost: self._lost_octets.get(vhost, (0, 0)) for vhost in vhosts}
+        for connection, octets in self._octets.items():
+            vhost = connection.vhost
+            if connection not in now and vhost in lost:
+                lost[vhost] = _sum(lost[vhost], octets)
+
+        total = dict(lost)
+        for connection, octets in now.items():
+            vhost = connection.vhost
+            if vhost in total:
+                total[vhost] = _sum(total[vhost], octets)
+
+        self._octets = now
+        self._lost_octets = lost
+        return total
+
+    def _node_totals(self, total: VHostTally, depths: list[list[int]]) -> Totals:
         node = self._node
-        total = VHostTally()
-        total.absorb(node.tally)
-        for tally in tallies.values():
-            total.absorb(tally)
-
-        depths = [vhost_depths(vhost) for vhost in tallies]
         received = node.churn.received_bytes
         sent = node.churn.sent_bytes
         for connection in connections_of(node):
@@ -142,8 +261,8 @@ class Sampler:
         """How fast a counter of something moved in the last interval, per second.
 
         Args:
-            subject: a queue, an exchange, a channel, a connection, a virtual host; or None, which
-                is the node.
+            subject: a queue, an exchange, a channel, a connection, a virtual host, something that
+                was added; or None, which is the node.
             counter: one of the keys that `counters` has for it.
 
         """
@@ -153,7 +272,7 @@ class Sampler:
         if latest is None or before is None or self._span_s <= 0:
             return 0.0
 
-        place = _keys_of(of).index(counter)
+        place = self.keys_of(of).index(counter)
         return round((latest[place] - before[place]) / self._span_s, 3)
 
     def rates(self, subject: object) -> list[float] | None:
@@ -178,7 +297,7 @@ class Sampler:
 
         """
         of = self._node if subject is None else subject
-        keys = _keys_of(of)
+        keys = self.keys_of(subject)
         if isinstance(of, Queue):
             totals = queue_totals(of)
         elif isinstance(of, Exchange):
@@ -192,41 +311,75 @@ class Sampler:
 
         return dict(zip(keys, totals, strict=True))
 
+    def idle_since_ms(self, subject: object) -> int | None:
+        """Since when a queue or a channel stands still, in milliseconds since 1970.
+
+        None where it moved in the last interval, or has not been sampled.
+
+        """
+        moved_ms = self._moved_ms.get(subject)
+        latest = self._latest.get(subject)
+        if moved_ms is None or latest is None:
+            return None
+
+        # What has not moved is kept as the same tuple.
+        if self._before.get(subject) is not latest and (subject in self._before or any(latest)):
+            return None
+
+        now = queue_totals(subject) if isinstance(subject, Queue) else None
+        if isinstance(subject, Channel):
+            now = channel_totals(subject)
+
+        return moved_ms if now == latest else None
+
     def samples(
-        self, subject: VirtualHost | None, age_s: float, every_s: float
-    ) -> dict[str, list[Sample]]:
-        """The history of a virtual host or the node by key, newest first.
+        self, subject: object, age_ms: int, every_ms: int, *, is_late: bool = False
+    ) -> list[Sample] | None:
+        """What all counters of something were, in the order of its keys, newest first.
+
+        None where that is not known: too much else moved.
 
         Args:
             subject: None is the node.
-            age_s: how far back.
-            every_s: length of a step.
+            age_ms: how far back.
+            every_ms: length of a step.
+            is_late: whether the newest sample is of the end of the step that now is in; else it
+                is of its beginning.
 
         """
         of = self._node if subject is None else subject
-        keys = _keys_of(of)
-        history = self._histories.get(of)
-        if history is None:
-            return {key: [] for key in keys}
+        now_ms = int(self._node.deadlines.wall_ms)
+        end_ms = (now_ms + every_ms - 1 if is_late else now_ms) // every_ms * every_ms
+        history = self._own_histories.get(of) or self._histories.get(of)
+        if history is not None:
+            return history.samples(age_ms, every_ms, end_ms)
 
-        found = history.samples(age_s, every_s, self._node.deadlines.wall_ms / 1000.0)
-        return {
-            key: [Sample(one.at_s, (one.totals[place],)) for one in found]
-            for place, key in enumerate(keys)
-        }
+        latest = self._latest.get(of)
+        if latest is None or (of in self._unheard and self._moved_ms[of] > now_ms - age_ms):
+            return None
+
+        # It has not moved in all that time.
+        return [Sample(at_ms, latest) for at_ms in range(end_ms, end_ms - age_ms - 1, -every_ms)]
+
+    def keys_of(self, subject: object) -> tuple[str, ...]:
+        """The names of the counters of something; None is the node."""
+        if isinstance(subject, Queue):
+            return _QUEUE_ALL
+
+        if isinstance(subject, Exchange):
+            return EXCHANGE_KEYS
+
+        if isinstance(subject, Channel):
+            return CHANNEL_KEYS
+
+        if isinstance(subject, Connection):
+            return CONNECTION_KEYS
+
+        if subject in self._added:
+            return self._added[subject][0]
+
+        return _VHOST_ALL if isinstance(subject, VirtualHost) else _NODE_ALL
 
 
-def _keys_of(of: object) -> tuple[str, ...]:
-    if isinstance(of, Queue):
-        return _QUEUE_ALL
-
-    if isinstance(of, Exchange):
-        return EXCHANGE_KEYS
-
-    if isinstance(of, Channel):
-        return CHANNEL_KEYS
-
-    if isinstance(of, Connection):
-        return CONNECTION_KEYS
-
-    return _VHOST_ALL if isinstance(of, VirtualHost) else _NODE_ALL
+def _sum(one: Totals, other: Totals) -> Totals:
+    return one[0] + other[0], one[1] + other[1]

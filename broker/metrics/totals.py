@@ -34,6 +34,7 @@ __all__ = [
     "exchange_totals",
     "node_tallies",
     "queue_totals",
+    "tallies_without_queues",
     "tally_totals",
     "vhost_depths",
 ]
@@ -137,6 +138,16 @@ def connections_of(node: Node) -> list[Connection]:
 
 def node_tallies(node: Node) -> dict[VirtualHost, VHostTally]:
     """All counts of each virtual host: of what is gone, and of what is there."""
+    tallies = tallies_without_queues(node)
+    for vhost, tally in tallies.items():
+        for queue in vhost.queues.values():
+            queue.tell(tally.queues_of(queue.type))
+
+    return tallies
+
+
+def tallies_without_queues(node: Node) -> dict[VirtualHost, VHostTally]:
+    """All counts of each virtual host, but for those of the queues that are there."""
     tallies: dict[VirtualHost, VHostTally] = {}
     for connection in connections_of(node):
         for channel in connection.channels.values():
@@ -146,9 +157,6 @@ def node_tallies(node: Node) -> dict[VirtualHost, VHostTally]:
     for vhost in node.vhosts.values():
         tally = VHostTally()
         tally.absorb(vhost.tally)
-        for queue in vhost.queues.values():
-            queue.tell(tally.queues_of(queue.type))
-
         for queue in vhost.reply_queues.values():
             queue.tell(tally.queues_of(queue.type))
 

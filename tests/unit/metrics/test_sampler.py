@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metrics.sampler import Sampler
+from broker.metrics.history import TRIM_ROWS, History, Level
+from broker.metrics.sampler import HISTORIES_MAX, SLICE, Sampler
 from tests.helpers.session import Session, World, method, publish
 
 Counts = dict[str, int]
@@ -149,39 +150,195 @@ def test_a_rate_is_of_the_last_interval() -> None:
     assert scene.sampler.rate(queue, "publish") == 0.0
 
 
+def samples_of(scene: Scene, subject: object, key: str, age_s: int, every_s: int) -> list[int]:
+    found = scene.sampler.samples(subject, age_s * 1000, every_s * 1000)
+    assert found is not None
+    place = scene.sampler.keys_of(subject).index(key)
+    return [one.totals[place] for one in found]
+
+
 def test_what_is_gone_has_no_rate_and_no_history() -> None:
     scene = Scene()
     vhost = scene.world.node.add_vhost("v")
     scene.sample()
     scene.sample()
-    assert scene.sampler.samples(vhost, 60, 5)["publish"]
+    assert scene.sampler.samples(vhost, 60_000, 5_000)
     scene.world.node.delete_vhost("v")
     scene.sample()
-    assert scene.sampler.samples(vhost, 60, 5)["publish"] == []
+    assert scene.sampler.samples(vhost, 60_000, 5_000) is None
     assert scene.sampler.rate(vhost, "publish") == 0.0
 
 
 def test_a_history_has_a_sample_for_each_step_newest_first() -> None:
     scene = Scene()
     client = declared(scene)
+    queue = scene.world.vhost.queues["q"]
+    exchange = scene.world.vhost.exchanges[""]
+    channel = client.connection.channels[1]
+    scene.sample()
     for _ in range(20):
         client.feed(publish(1, "q"))
         scene.sample()
 
-    samples = scene.sampler.samples(None, 60, 10)["publish"]
-    assert [one.totals[0] for one in samples] == [20, 18, 16, 14, 12, 10, 8]
-    times = [one.at_s for one in samples]
-    assert times == sorted(times, reverse=True)
-
-
-def test_a_history_is_bounded() -> None:
-    scene = Scene()
-    for _ in range(1_000):
+    if scene.world.node.deadlines.wall_ms % 10_000 >= 5_000:
+        client.feed(publish(1, "q"))
         scene.sample()
 
-    fine = scene.sampler.samples(None, 1e9, 5)["publish"]
-    coarse = scene.sampler.samples(None, 1e9, 60)["publish"]
-    assert (len(fine), len(coarse)) == (122, 62)
+    count = queue.publish_count
+    wanted = list(range(count, count - 13, -2))
+    for subject in (None, scene.world.vhost, queue, channel):
+        assert samples_of(scene, subject, "publish", 60, 10) == wanted
+
+    assert samples_of(scene, exchange, "publish_in", 60, 10) == wanted
+    scene.sample(30)
+    assert samples_of(scene, queue, "messages", 60, 10)[:5] == [count] * 4 + [count - 2]
+    found = scene.sampler.samples(queue, 60_000, 20_000)
+    late = scene.sampler.samples(queue, 60_000, 20_000, is_late=True)
+    assert found
+    assert late
+    assert [one.at_ms - found[-1].at_ms for one in found] == [60_000, 40_000, 20_000, 0]
+    assert all(one.at_ms % 20_000 == 0 for one in found)
+    assert found[0].at_ms <= scene.world.node.deadlines.wall_ms <= late[0].at_ms
+
+
+def test_before_it_was_there_there_was_nothing() -> None:
+    scene = Scene()
+    scene.sample()
+    scene.sample(100)
+    declared(scene).feed(publish(1, "q") * 3)
+    scene.sample()
+    queue = scene.world.vhost.queues["q"]
+    assert samples_of(scene, queue, "messages", 60, 5)[:3] in ([3, 0, 0], [0, 0, 0])
+
+
+def test_what_never_moved_since_the_start_was_always_so() -> None:
+    scene = Scene()
+    declared(scene).feed(publish(1, "q") * 3)
+    scene.sample()
+    scene.sample(100)
+    queue = scene.world.vhost.queues["q"]
+    assert samples_of(scene, queue, "messages", 60, 20) == [3, 3, 3, 3]
+
+
+def test_histories_are_bounded_and_what_stands_still_makes_place_for_what_moves() -> None:
+    scene = Scene()
+    client = scene.client
+    names = [f"q{number}" for number in range(HISTORIES_MAX + 50)]
+    for name in names:
+        client.ask(1, "queue.declare", queue=name)
+
+    scene.sample()
+    queues = scene.world.vhost.queues
+    for name in names:
+        client.feed(publish(1, name))
+
+    scene.sample()
+    scene.sample()
+    assert len(scene.sampler._histories) == HISTORIES_MAX
+    late = queues[names[-1]]
+    assert scene.sampler.samples(late, 60_000, 5_000) is None, "it moved, and nobody knows how"
+    scene.sample(120)
+    assert samples_of(scene, late, "messages", 60, 20) == [1] * 4
+    client.feed(publish(1, names[-1]))
+    scene.sample()
+    assert samples_of(scene, late, "messages", 10, 5) == [2, 1, 1]
+    assert len(scene.sampler._histories) == HISTORIES_MAX
+    assert scene.sampler.samples(None, 60_000, 5_000), "the node has its place for ever"
+
+
+def test_a_long_history_is_coarse_and_bounded() -> None:
+    history = History(1, (Level(5_000, 12), Level(60_000, 10)))
+    start = 1_800_000_000_000
+    for step in range(10_000):
+        history.add(start + step * 5_000, (step,))
+
+    now = start + 9_999 * 5_000
+    fine = history.samples(60_000, 5_000, now)
+    assert [one.totals[0] for one in fine] == list(range(9_999, 9_986, -1))
+    coarse = history.samples(600_000, 60_000, now)
+    assert len(coarse) == 11
+    assert all(abs(one.totals[0] - (one.at_ms - start) // 5_000) <= 12 for one in coarse)
+    assert len(history.samples(10**9, 60_000, now)) <= 10 + TRIM_ROWS, "not what it never kept"
+    history.add(start, (5,))
+    assert [one.totals[0] for one in history.samples(0, 5_000, start)] == [5], "the clock went back"
+
+
+def test_a_queue_and_a_channel_are_idle_since_they_moved_last() -> None:
+    scene = Scene()
+    client = declared(scene)
+    queue, channel = scene.world.vhost.queues["q"], client.connection.channels[1]
+    idle = scene.sampler.idle_since_ms
+    assert idle(queue) is None, "not sampled yet"
+    scene.sample()
+    first = scene.world.node.deadlines.wall_ms
+    assert idle(queue) == idle(channel) == first
+    client.feed(publish(1, "q"))
+    assert idle(queue) is idle(channel) is None, "seen before it is sampled"
+    scene.sample()
+    moved = scene.world.node.deadlines.wall_ms
+    assert idle(queue) is None
+    scene.sample()
+    assert idle(queue) == idle(channel) == moved
+
+
+def test_a_sample_taken_in_steps_counts_what_goes_between_them_once() -> None:
+    scene = Scene()
+    client = scene.client
+    last = f"q{SLICE * 2 - 1}"
+    for number in range(SLICE * 2):
+        client.ask(1, "queue.declare", queue=f"q{number}")
+        client.feed(publish(1, f"q{number}"))
+
+    client.send(2, "basic.consume", queue="q0", no_ack=True)
+    client.send(2, "basic.consume", queue=last, no_ack=True)
+    scene.sample()
+    assert scene.sampler.counters(None)["deliver_no_ack"] == 2
+    scene.world.wait(5)
+    steps = scene.sampler.steps(scene.world.clock.monotonic())
+    next(steps)
+    client.send(1, "queue.delete", queue=last)
+    next(steps)
+    client.send(1, "queue.delete", queue="q0")
+    assert list(steps) == []
+    assert scene.sampler.counters(None)["deliver_no_ack"] == 2
+    scene.sample()
+    assert scene.sampler.counters(None)["deliver_no_ack"] == 2
+
+
+def test_a_sample_in_steps_ends_when_a_later_one_is_there() -> None:
+    scene = Scene()
+    client = declared(scene)
+    queue = scene.world.vhost.queues["q"]
+    scene.sample()
+    steps = scene.sampler.steps(scene.world.clock.monotonic())
+    next(steps)
+    client.feed(publish(1, "q") * 5)
+    scene.sample()
+    assert list(steps) == []
+    assert scene.sampler.rate(queue, "publish") == 1.0
+
+
+def test_bytes_of_a_virtual_host_stay_when_its_connections_are_gone() -> None:
+    scene = Scene()
+    scene.sample()
+    before = scene.sampler.counters(scene.world.vhost)
+    assert before["recv_oct"] > 0
+    scene.client.lose()
+    scene.sample()
+    assert scene.sampler.counters(scene.world.vhost)["recv_oct"] == before["recv_oct"]
+
+
+def test_others_add_what_is_sampled_too() -> None:
+    scene = Scene()
+    count = [0]
+    scene.sampler.add("thing", ("a", "b"), lambda: (count[0], 7))
+    for _ in range(4):
+        count[0] += 10
+        scene.sample()
+
+    assert scene.sampler.rate("thing", "a") == 2.0
+    assert samples_of(scene, "thing", "a", 10, 5) == [40, 30, 20]
+    assert samples_of(scene, "thing", "b", 10, 5) == [7, 7, 7]
 
 
 def test_the_bytes_of_connections_are_counted() -> None:
