@@ -106,9 +106,11 @@ def storage_overrides(data_dir: str | int | None, *, is_memory_only: bool) -> di
     return {"storage.data_dir": None, "storage.memory_only": True} if is_memory_only else {}
 
 
-def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+def _loop_factory(name: str) -> Callable[[], asyncio.AbstractEventLoop]:
     if name == "asyncio":
-        return None
+        from broker.net.eager import new_event_loop
+
+        return new_event_loop
 
     try:
         uvloop = import_module("uvloop")
