@@ -12,7 +12,9 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.auth.logins import guard_of
 from broker.auth.mechanisms import Credentials, build_mechanisms
+from broker.auth.passwords import PASSWORD_HASHING
 from broker.auth.users import configure_users
 from broker.config.problems import ConfigProblems
 from broker.core.exchange_commands import BindingRequest, delete_exchange, unbind
@@ -196,6 +198,10 @@ class Reloader:
         anonymous = Credentials(new.auth.anonymous_user, new.auth.anonymous_password.reveal())
         node.mechanisms = build_mechanisms(new.auth.mechanisms, anonymous=anonymous)
         node.users.loopback_only_users = frozenset(new.auth.loopback_only_users)
+        node.users.hashing_algorithm = PASSWORD_HASHING[new.auth.password_hashing]
+        if new.auth.failed_logins != self.config.auth.failed_logins:
+            node.logins.guard = guard_of(new.auth.failed_logins)
+
         wanted = self._wanted
         for entry in wanted.vhosts:
             node.add_vhost(entry.name)

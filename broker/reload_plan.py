@@ -29,6 +29,8 @@ LIVE_KEYS: Final = (
     ("auth.loopback_only_users", "auth.loopback_only_users"),
     ("auth.anonymous_user", "auth.anonymous_user"),
     ("auth.anonymous_password", "auth.anonymous_password"),
+    ("auth.password_hashing", "auth.password_hashing"),
+    ("auth.failed_logins", "auth.failed_logins"),
     ("limits.channel_max", "limits.channel_max"),
     ("limits.frame_max_bytes", "limits.frame_max"),
     ("limits.message_max_bytes", "limits.max_message_size"),

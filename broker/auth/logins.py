@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
     from broker.auth.passwords import PasswordHash
     from broker.auth.users import UserStore
+    from broker.config.schema import FailedLoginsConfig
 
     Verdict = User | AuthenticationError
 
-__all__ = ["REMEMBERED_MAX", "Attempt", "Check", "Logins", "Verifier"]
+__all__ = ["REMEMBERED_MAX", "Attempt", "Check", "Logins", "Verifier", "guard_of"]
 
 REMEMBERED_MAX: Final = 1_024
 """Passwords that were found right and need not be hashed again: 64 bytes each, under a key that
@@ -65,6 +66,16 @@ class Verifier(Protocol):
     def verify(self, check: Check, then: Callable[[bool], None]) -> bool:
         """Call back with whether it is right, now or later; False where there are too many."""
         ...
+
+
+def guard_of(config: FailedLoginsConfig) -> LoginGuard:
+    """The guard that a configuration wants."""
+    return LoginGuard(
+        per_source_max=config.per_source_max,
+        per_user_max=config.per_user_max,
+        period_ms=round(config.period_s * 1000),
+        delay_ms=round(config.delay_s * 1000),
+    )
 
 
 class _Inline:

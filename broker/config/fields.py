@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from broker.auth.mechanisms import MECHANISM_NAMES
 from broker.config import log_fields, storage_fields, topology_fields, user_fields
+from broker.config.guard_fields import (
+    AUTH_FAILED_LOGINS,
+    AUTH_PASSWORD_HASHING,
+    LIMITS_HANDSHAKES,
+    LIMITS_PER_SOURCE,
+    LIMITS_RATE,
+    LIMITS_RATE_PER_SOURCE,
+)
 from broker.config.management_fields import management_key
 from broker.config.metrics_fields import datagram_key, metrics_key
 from broker.config.records import Key, ListOf, NamedMap, Record, Values
@@ -34,7 +42,12 @@ from broker.config.shapes import (
     SecretText,
     Text,
 )
-from broker.config.tls_fields import AUTH_FROM, AUTH_SAN_INDEX, LISTENER_PROXY, TLS
+from broker.config.tls_fields import (
+    AUTH_FROM,
+    AUTH_SAN_INDEX,
+    LISTENER_PROXY,
+    TLS,
+)
 from broker.config.units import Duration, Size
 
 if TYPE_CHECKING:
@@ -304,16 +317,24 @@ AUTH: Final = Key(
             AUTH_ANONYMOUS_PASSWORD,
             AUTH_FROM,
             AUTH_SAN_INDEX,
+            AUTH_PASSWORD_HASHING,
+            AUTH_FAILED_LOGINS,
         ),
         lambda v: AuthConfig(
             v[AUTH_MECHANISMS],
             v[AUTH_LOOPBACK],
             v[AUTH_ANONYMOUS_USER],
             Secret(v[AUTH_ANONYMOUS_PASSWORD]),
+            password_hashing=v[AUTH_PASSWORD_HASHING],
+            failed_logins=v[AUTH_FAILED_LOGINS],
             cert_login_from=v[AUTH_FROM],
             cert_login_san_index=v[AUTH_SAN_INDEX],
         ),
-        {"loopback_users": "write loopback_only_users"},
+        {
+            "loopback_users": "write loopback_only_users",
+            "password_hash": "write password_hashing",
+            "failed_login_delay": "write failed_logins: {delay: ...}",
+        },
     ),
     _D.auth,
     "How clients log in.",
@@ -350,6 +371,10 @@ LIMITS: Final = Key(
             LIMITS_HANDSHAKE,
             LIMITS_TLS_HANDSHAKE,
             LIMITS_CONSUMER_TIMEOUT,
+            LIMITS_HANDSHAKES,
+            LIMITS_PER_SOURCE,
+            LIMITS_RATE,
+            LIMITS_RATE_PER_SOURCE,
         ),
         lambda v: LimitsConfig(
             v[LIMITS_CHANNEL_MAX],
@@ -360,6 +385,10 @@ LIMITS: Final = Key(
             v[LIMITS_HANDSHAKE],
             consumer_timeout_s=v[LIMITS_CONSUMER_TIMEOUT],
             tls_handshake_timeout_s=v[LIMITS_TLS_HANDSHAKE],
+            handshakes_max=v[LIMITS_HANDSHAKES],
+            connections_per_source_max=v[LIMITS_PER_SOURCE],
+            connection_rate_max=v[LIMITS_RATE],
+            connection_rate_per_source_max=v[LIMITS_RATE_PER_SOURCE],
         ),
         {"channels_per_connection": "write channel_max", "max_connections": "write connections"},
     ),

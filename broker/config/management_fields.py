@@ -5,19 +5,83 @@ Invariant: see ``broker.config.fields``, whose part this is.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from broker.config.records import Key, ListOf, Record
 from broker.config.schema import DEFAULT_CONFIG, HTTPListenerConfig, ManagementConfig
-from broker.config.shapes import Boolean, Integer
+from broker.config.shapes import Boolean, Integer, Text
 from broker.config.tls_fields import tls_name_key
+from broker.config.units import Duration, Size
 
 if TYPE_CHECKING:
-    from broker.config.shapes import Text
+    from broker.config.problems import Keys
+    from broker.config.tree import Report, Scalar
 
 __all__ = ["management_key"]
 
 _D: Final = DEFAULT_CONFIG.management
+_ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
+
+
+class _Origin(Text):
+    """Scheme, host and port of a site."""
+
+    def __init__(self) -> None:
+        super().__init__("an origin, as https://example.org, or '*'", bytes_max=300)
+
+    def accept(self, node: Scalar, at: Keys, report: Report) -> str:
+        text = node.text
+        if text == "*" or _ORIGIN.fullmatch(text):
+            return text
+
+        hint = "an origin has no path: leave out what follows the host" if "/" in text else ""
+        return self.refuse(node, at, report, hint)
+
+
+CORS_ORIGINS: Final = Key(
+    "cors_origins",
+    ListOf("origins, as https://example.org", _Origin()),
+    _D.cors_origins,
+    "Sites whose pages may use the API from a browser, as https://console.example.org; '*' lets all"
+    " sites ask, but with no login that the browser has by itself.",
+    written="[]",
+)
+SESSION_TIMEOUT: Final = Key(
+    "login_session_timeout",
+    Duration(1, 31_536_000),
+    _D.session_timeout_s,
+    "How long a login at /api/login lasts.",
+    written="8h",
+)
+OPEN_HEALTH_CHECKS: Final = Key(
+    "open_health_checks",
+    Boolean(),
+    _D.has_open_health_checks,
+    "Whether the health checks that need no login in RabbitMQ need none here.",
+    written="true",
+)
+BODY_SIZE: Final = Key(
+    "max_body_size",
+    Size(1024, 2**31 - 1),
+    _D.body_bytes_max,
+    "Size of the body of a request.",
+    written="64MiB",
+)
+CONNECTIONS: Final = Key(
+    "connections",
+    Integer(1, 65_535),
+    _D.connections_max,
+    "Connections at a time; of more, the one is closed that has been idle for longest.",
+    written="1000",
+)
+REQUEST_TIMEOUT: Final = Key(
+    "request_timeout",
+    Duration(0.1, 3_600),
+    _D.request_timeout_s,
+    "A request has that long to arrive, its first line and headers ten seconds at most.",
+    written="60s",
+)
 
 
 def management_key(bind_shape: Text) -> Key[ManagementConfig]:
@@ -59,9 +123,30 @@ def management_key(bind_shape: Text) -> Key[ManagementConfig]:
         "management",
         Record(
             "the management",
-            (enabled, listeners),
-            lambda v: ManagementConfig(v[enabled], v[listeners]),
-            {"port": "the port stands under listeners: [{port: ...}]"},
+            (
+                enabled,
+                listeners,
+                CORS_ORIGINS,
+                SESSION_TIMEOUT,
+                OPEN_HEALTH_CHECKS,
+                BODY_SIZE,
+                CONNECTIONS,
+                REQUEST_TIMEOUT,
+            ),
+            lambda v: ManagementConfig(
+                v[enabled],
+                v[listeners],
+                cors_origins=v[CORS_ORIGINS],
+                session_timeout_s=v[SESSION_TIMEOUT],
+                has_open_health_checks=v[OPEN_HEALTH_CHECKS],
+                body_bytes_max=v[BODY_SIZE],
+                connections_max=v[CONNECTIONS],
+                request_timeout_s=v[REQUEST_TIMEOUT],
+            ),
+            {
+                "port": "the port stands under listeners: [{port: ...}]",
+                "cors": "write cors_origins",
+            },
         ),
         _D,
         "The HTTP API: the paths and answers of RabbitMQ's management plugin.",

@@ -28,6 +28,7 @@ __all__ = [
     "DescriptorAlarmConfig",
     "DiskAlarmConfig",
     "ExchangeConfig",
+    "FailedLoginsConfig",
     "HTTPListenerConfig",
     "LimitsConfig",
     "ListenersConfig",
@@ -145,6 +146,15 @@ class TLSConfig(NamedTuple):
     """What is shown to those who ask for that name, in lower case; ``*.`` stands for one label."""
 
 
+class FailedLoginsConfig(NamedTuple):
+    """What is done about whoever tries passwords; None is no limit."""
+
+    per_source_max: int | None = 30
+    per_user_max: int | None = 300
+    period_s: float = 60.0
+    delay_s: float = 0.1
+
+
 class AuthConfig(NamedTuple):
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "ANONYMOUS")
     """In the order in which they are offered."""
@@ -153,6 +163,11 @@ class AuthConfig(NamedTuple):
     anonymous_user: str = "guest"
     anonymous_password: Secret = Secret("guest")
     """ANONYMOUS logs in with these, so that it ends when guest is gone (rule C-23)."""
+
+    password_hashing: str = "argon2id"  # noqa: S105 - a way to hash
+    """Of new passwords: ``argon2id``, ``sha256`` or ``sha512``."""
+
+    failed_logins: FailedLoginsConfig = FailedLoginsConfig()
 
     cert_login_from: str = "distinguished_name"
     """What of a certificate is the name of the user that EXTERNAL logs in (rule C-22)."""
@@ -249,6 +264,8 @@ class VHostConfig(NamedTuple):
     bindings: tuple[BindingConfig, ...] = ()
     policies: tuple[PolicyConfig, ...] = ()
     operator_policies: tuple[PolicyConfig, ...] = ()
+    is_protected: bool | None = None
+    """Whether it cannot be deleted over HTTP; None where nothing is said of it."""
 
 
 class StorageConfig(NamedTuple):
@@ -275,6 +292,14 @@ class LimitsConfig(NamedTuple):
     handshake_timeout_s: float = 10.0
     tls_handshake_timeout_s: float = 5.0
     consumer_timeout_s: float | None = 1800.0
+    handshakes_max: int = 2048
+    """Connections at a time that have not logged in; the oldest gives way."""
+
+    connections_per_source_max: int | None = None
+    connection_rate_max: int | None = None
+    """New connections a second of one listener."""
+
+    connection_rate_per_source_max: int | None = None
 
 
 class HTTPListenerConfig(NamedTuple):
@@ -290,6 +315,19 @@ class ManagementConfig(NamedTuple):
     """An embedded broker has it only where its configuration says so."""
 
     listeners: tuple[HTTPListenerConfig, ...] = (HTTPListenerConfig(),)
+    cors_origins: tuple[str, ...] = ()
+    """Origins whose pages may use it; ``*`` for all."""
+
+    session_timeout_s: float = 28_800.0
+    """How long a login with a cookie lasts."""
+
+    has_open_health_checks: bool = True
+    """Whether the health checks that RabbitMQ answers to anybody need no login here either."""
+
+    body_bytes_max: int = 64 * 2**20
+    connections_max: int = 1_000
+    request_timeout_s: float = 60.0
+    """How long a request may take to arrive."""
 
 
 class MetricsListenerConfig(NamedTuple):

@@ -196,6 +196,13 @@ LIMIT_CONNECTIONS: Final = Key(
 )
 LIMIT_QUEUES: Final = Key("max-queues", Nullable(Integer(0, _COUNT_MAX)), None, "Queues.")
 
+PROTECTED: Final = Key(
+    "protected_from_deletion",
+    Nullable(Boolean(), "not said"),
+    None,
+    "Whether nobody can delete it over HTTP; null leaves that as it is.",
+    written="null",
+)
 VHOST_LIMITS: Final = Key(
     "limits",
     Record(
@@ -272,6 +279,7 @@ OPERATOR_POLICIES: Final = Key(
 def _vhost(values: Values) -> VHostConfig:
     return VHostConfig(
         values.name,
+        is_protected=values[PROTECTED],
         limits=values[VHOST_LIMITS],
         permissions=values[PERMISSIONS],
         topic_permissions=tuple(
@@ -288,6 +296,7 @@ def _vhost(values: Values) -> VHostConfig:
 VHOST: Final = Record(
     "a virtual host",
     (
+        PROTECTED,
         VHOST_LIMITS,
         PERMISSIONS,
         TOPIC_PERMISSIONS,
@@ -305,5 +314,6 @@ VHOST: Final = Record(
         "queue": "write queues, a mapping of names",
         "exchange": "write exchanges, a mapping of names",
         "operator-policies": "write operator_policies",
+        "protected": "write protected_from_deletion",
     },
 )
