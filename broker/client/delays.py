@@ -25,16 +25,17 @@ if TYPE_CHECKING:
 
 __all__ = ["DELAY_S_MAX", "Delays"]
 
-DELAY_MS_MAX: Final = 2**32 - 1
-DELAY_S_MAX: Final = DELAY_MS_MAX / 1000
-"""49 days: as long as a broker's delays and expiries may be."""
-
 EXCHANGE: Final = "leveret.delayed"
 RUNG: Final = "leveret.delay.{}"
 PREFIX: Final = "leveret-delay"
 TICK_MS: Final = 32
 RUNGS: Final = 27
 """2**26 ticks are 25 days on the highest rung, 50 on all of them."""
+
+DELAY_MS_MAX: Final = TICK_MS * (2**RUNGS - 1)
+"""49 days: as long as all rungs take, and as delays of an exchange may be."""
+
+DELAY_S_MAX: Final = DELAY_MS_MAX / 1000
 
 
 class Delays:
@@ -125,8 +126,7 @@ def check_delay(delay: float) -> float:
 
 def ticks_of(delay_ms: int) -> int:
     """Round up to whole ticks. They are odd, so that all end on the lowest rung."""
-    ticks: int = min(-(-delay_ms // TICK_MS), (1 << RUNGS) - 1)
-    return ticks | 1
+    return -(-delay_ms // TICK_MS) | 1
 
 
 def ladder_key(ticks: int) -> str:
