@@ -92,6 +92,10 @@ class _Builder:
 
     def build(self, entry: VHostConfig) -> None:
         self._build_limits(entry.limits)
+        if entry.is_protected is not None:
+            vhost = self._vhost
+            vhost.metadata = vhost.metadata._replace(is_protected=entry.is_protected)
+
         # Policies come first: each queue and exchange then gets its own once, when it is made.
         self._build_policies(entry.policies, "policies", is_operator=False)
         self._build_policies(entry.operator_policies, "operator_policies", is_operator=True)

@@ -11,7 +11,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
-from broker.auth.passwords import HASHING_ALGORITHM_DEFAULT
+from broker.auth.passwords import HASHING_ALGORITHM_DEFAULT, new_password_hash
 from broker.auth.permissions import Permission, TopicPermission
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange
@@ -37,7 +37,7 @@ from broker.management.arguments import (
 )
 from broker.management.errors import BadRequest
 from broker.management.parameters import apply_parameter
-from broker.management.users import password_hash_in
+from broker.management.users import PROTECTED, password_hash_in
 from broker.management.vhosts import metadata_in
 from broker.wire.tables import Field
 
@@ -170,6 +170,7 @@ class Importer:
     async def _read_all(self) -> None:
         """Rule DE-09: the order."""
         if self._vhost is None:
+            await self._hash_passwords()
             self._read("users", self._read_user)
             self._read("vhosts", self._read_vhost)
             self._read("permissions", self._read_permission)
@@ -188,6 +189,24 @@ class Importer:
         self._check_queue_limits()
         self._read("bindings", self._read_binding)
         await asyncio.sleep(0)
+
+    async def _hash_passwords(self) -> None:
+        """Passwords that stand there in full are hashed in a thread: it takes long by intent."""
+        users = self._document.get("users", [])
+        if not isinstance(users, list):
+            return
+
+        algorithm = self._node.users.hashing_algorithm
+        for place, entry in enumerate(users):
+            password = entry.get("password") if isinstance(entry, dict) else None
+            if not password or not isinstance(password, str) or "password_hash" in entry:
+                continue
+
+            made = await asyncio.to_thread(
+                new_password_hash, password, algorithm, self._node.random_bytes
+            )
+            hashed = {"password_hash": made.to_text(), "hashing_algorithm": algorithm}
+            users[place] = {**entry, "password": None, **hashed}
 
     def _read(self, section: str, read: Callable[[JSON, str], None]) -> None:
         entries = self._document.get(section, [])
@@ -246,8 +265,14 @@ class Importer:
         is_old = isinstance(version, str) and version.startswith(MD5_VERSIONS)
         algorithm = MD5 if is_old else HASHING_ALGORITHM_DEFAULT
         node = self._node
-        password_hash = password_hash_in(entry, node.random_bytes, algorithm=algorithm)
+        wanted = node.users.hashing_algorithm
+        password_hash = password_hash_in(entry, node.random_bytes, wanted, algorithm=algorithm)
         tags = tags_of(entry.get("tags", []))
+        known = node.users.users.get(name)
+        is_same = known is not None and (password_hash, tags) == (known.password_hash, known.tags)
+        if known is not None and PROTECTED in known.tags and not is_same:
+            raise BadRequest(f"user '{name}' is protected from changes")
+
         limits = object_of(entry, "limits")
         granted = {
             vhost: rights_in(value) for vhost, value in object_of(entry, "permissions").items()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from broker.auth.passwords import (
     HASHING_ALGORITHM_DEFAULT,
-    SALT_BYTES,
     PasswordHash,
-    make_password_hash,
+    new_password_hash,
     parse_password_hash,
 )
 from broker.core.limit_commands import clear_user_limits, limits_of_user, set_user_limits
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from broker.auth.users import User
+    from broker.core.node import Node
     from broker.management.call import Call
     from broker.management.json_text import JSON
 
-__all__ = ["ROUTES", "password_hash_in", "user_row"]
+__all__ = ["PROTECTED", "ROUTES", "password_hash_in", "password_hash_of", "user_row"]
 
 PROTECTED: Final = "protected"
 """The tag of users that are not changed by way of HTTP."""
@@ -77,10 +78,33 @@ async def get_user(call: Call) -> web.Response:
     return answer(pick(user_row(_user_in_path(call)), columns_of(call)))
 
 
+async def password_hash_of(
+    node: Node, body: JSON, *, algorithm: str | None = None
+) -> PasswordHash | None:
+    """The same as below, in a thread where a password is hashed, which may take long by intent."""
+    wanted = node.users.hashing_algorithm
+    if not body.get("password"):
+        return password_hash_in(body, node.random_bytes, wanted, algorithm=algorithm)
+
+    return await asyncio.to_thread(
+        password_hash_in, body, node.random_bytes, wanted, algorithm=algorithm
+    )
+
+
 def password_hash_in(
-    body: JSON, random_bytes: Callable[[int], bytes], *, algorithm: str | None = None
+    body: JSON,
+    random_bytes: Callable[[int], bytes],
+    wanted: str,
+    *,
+    algorithm: str | None = None,
 ) -> PasswordHash | None:
     """What a request, or a definition, says of a password; None where nobody can log in.
+
+    Args:
+        body: the user.
+        random_bytes: source of salts.
+        wanted: how a password is hashed.
+        algorithm: how a hash was made that does not say it.
 
     Raises:
         BadRequest: it is said twice, or the hash cannot be one.
@@ -96,7 +120,7 @@ def password_hash_in(
         raise BadRequest("hashing_algorithm should be a text")
 
     if isinstance(password, str) and password:
-        return make_password_hash(password, random_bytes(SALT_BYTES))
+        return new_password_hash(password, wanted, random_bytes)
 
     if password or not hashed:
         if password:
@@ -134,7 +158,7 @@ async def put_one(call: Call) -> web.Response:
     known = node.users.users.get(name)
     _check_unprotected(known)
     tags = _tags_in(body)
-    password_hash = password_hash_in(body, node.random_bytes)
+    password_hash = await password_hash_of(node, body)
     limits = object_of(body, "limits")
     granted = {vhost: rights_in(value) for vhost, value in object_of(body, "permissions").items()}
     by = call.caller.name
@@ -251,7 +275,7 @@ async def delete_limit(call: Call) -> web.Response:
 
 
 async def hash_password(call: Call) -> web.Response:
-    return answer({"ok": _hashed(call, call["password"])})
+    return answer({"ok": await _hashed(call, call["password"])})
 
 
 async def hash_password_in_body(call: Call) -> web.Response:
@@ -260,14 +284,18 @@ async def hash_password_in_body(call: Call) -> web.Response:
     if not isinstance(password, str):
         raise BadRequest("a password is a text")
 
-    return answer({"ok": _hashed(call, password)})
+    return answer({"ok": await _hashed(call, password)})
 
 
-def _hashed(call: Call, password: str) -> str:
+async def _hashed(call: Call, password: str) -> str:
     if not password:
         raise HTTPProblem(400, "bad_request", "a blank password can never log in")
 
-    return make_password_hash(password, call.node.random_bytes(SALT_BYTES)).to_text()
+    node = call.node
+    made = await asyncio.to_thread(
+        new_password_hash, password, node.users.hashing_algorithm, node.random_bytes
+    )
+    return made.to_text()
 
 
 ROUTES: Final = (
