@@ -37,6 +37,7 @@ from broker.net.memory import keep_freed_memory
 from broker.net.pump import Pump
 from broker.net.reception import Reception
 from broker.net.ticker import Ticker
+from broker.net.turnstile import TurnstileRules
 from broker.net.verifying import ThreadedVerifier
 from broker.node_state import without_spent_defaults
 from broker.protocol.connection import Connection
@@ -468,7 +469,14 @@ async def _listen(
     def open_session(link: Link, peer: Peer) -> Session:
         return make_session(node, link, peer)
 
-    reception = Reception(pump, open_session, log, connections_max=sockets_max())
+    limits = config.limits
+    rules = TurnstileRules(
+        limits.handshakes_max,
+        limits.connections_per_source_max,
+        limits.connection_rate_max,
+        limits.connection_rate_per_source_max,
+    )
+    reception = Reception(pump, open_session, log, connections_max=sockets_max(), rules=rules)
     listeners = Listeners(reception)
     try:
         for listener in config.listeners.amqp:

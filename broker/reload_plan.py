@@ -53,6 +53,10 @@ LIVE_KEYS: Final = (
 RESTART_KEYS: Final = (
     ("node", "node"),
     ("listeners", "listeners"),
+    ("limits.handshakes_max", "limits.handshakes"),
+    ("limits.connections_per_source_max", "limits.connections_per_source"),
+    ("limits.connection_rate_max", "limits.connection_rate"),
+    ("limits.connection_rate_per_source_max", "limits.connection_rate_per_source"),
     ("storage", "storage"),
     ("compatibility.topic_hash_words_max", "compatibility.topic_hash_words_max"),
     ("compatibility.event_exchange", "compatibility.event_exchange"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.net.addresses import format_address
 from broker.net.transport import AMQPTransport, Session
+from broker.net.turnstile import Turnstile, TurnstileRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from broker.protocol.link import Link, Peer
 
 __all__ = ["Reception"]
+
+ANYTHING: Final = TurnstileRules()
 
 REFUSAL_LOG_INTERVAL_S: Final = 10.0
 """Refusals for lack of room are told at most this often: a flood shall not flood the log too."""
@@ -33,6 +36,7 @@ class Reception:
         log: told about refusals.
         connections_max: sockets open at once, handshakes included; what is over is closed unheard,
             since the process has no file descriptors to spare for it.
+        rules: how many may come in how fast, and may stand about.
 
     """
 
@@ -43,10 +47,14 @@ class Reception:
         log: Callable[[str, str, dict[str, object]], None],
         *,
         connections_max: int,
+        rules: TurnstileRules = ANYTHING,
     ) -> None:
         self.pump = pump
         self.open_session = open_session
         self.transports: set[AMQPTransport] = set()
+        self._turnstile = Turnstile[AMQPTransport](
+            rules._replace(handshakes_max=max(1, min(rules.handshakes_max, connections_max // 2)))
+        )
         self._log = log
         self._connections_max = connections_max
         self._refused = 0
@@ -65,16 +73,31 @@ class Reception:
             return False
 
         if len(self.transports) >= self._connections_max:
-            self._refuse(peer)
+            self._refuse(peer, "too many open sockets")
+            return False
+
+        why = self._turnstile.refusal(peer, self.pump.loop.time())
+        if why:
+            self._refuse(peer, why)
             return False
 
         self.transports.add(transport)
         self._empty.clear()
+        oldest = self._turnstile.enter(transport, peer)
+        if oldest is not None:
+            self._refuse(peer, "too many that have not logged in: the oldest of them makes room")
+            oldest.abort()
+
         return True
+
+    def settled(self, transport: AMQPTransport) -> None:
+        """Somebody has logged in."""
+        self._turnstile.settled(transport)
 
     def dismiss(self, transport: AMQPTransport) -> None:
         """Forget a transport whose socket is closed."""
         self.transports.discard(transport)
+        self._turnstile.leave(transport)
         if not self.transports:
             self._empty.set()
 
@@ -95,7 +118,7 @@ class Reception:
         for transport in tuple(self.transports):
             transport.abort()
 
-    def _refuse(self, peer: Peer) -> None:
+    def _refuse(self, peer: Peer, why: str) -> None:
         self._refused += 1
         now_s = self.pump.loop.time()
         if now_s - self._refusal_told_at < REFUSAL_LOG_INTERVAL_S:
@@ -104,7 +127,7 @@ class Reception:
         self._refusal_told_at = now_s
         fields: dict[str, object] = {
             "peer": format_address(peer.host, peer.port),
-            "reason": "too many open sockets",
+            "reason": why,
             "open": len(self.transports),
             "refused": self._refused,
         }

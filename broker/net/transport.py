@@ -169,6 +169,9 @@ class AMQPTransport(asyncio.Protocol, Link):
         if not self._is_closing:
             self._resume_transport()
 
+    def settled(self) -> None:
+        self._reception.settled(self)
+
     # ---
 
     def _resume_transport(self) -> None:

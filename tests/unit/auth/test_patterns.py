@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.auth import patterns
+from broker.auth.pattern_tree import parse
 from broker.auth.patterns import STEPS_MAX, Pattern, PatternError
 
 BOMBS: Final = [
@@ -142,5 +143,5 @@ def test_the_machine_says_what_the_quick_engine_says(text: str, name: str) -> No
 
     pattern = Pattern(text)
     assert pattern.matches(name) is wanted
-    machine = patterns._assemble(patterns.parse(text, re.NOFLAG))
+    machine = patterns._assemble(parse(text, re.NOFLAG))
     assert machine.finds(name) is wanted

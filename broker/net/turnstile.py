@@ -1,0 +1,150 @@
+"""How many may come in at a time, how fast, and how long the unknown may stand about. Layer: net.
+
+A socket that has not logged in costs its client nothing. So only so many of them may be open, and
+when there is one more, the one goes that has been there for longest: a client that means it has
+logged in long before, however many others only hold the door.
+
+Invariant: bounded, whoever comes. Time is passed in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+from broker.auth.guard import ENTRIES_MAX, network_of
+
+if TYPE_CHECKING:
+    from broker.protocol.link import Peer
+
+__all__ = ["Turnstile", "TurnstileRules"]
+
+T = TypeVar("T")
+
+
+class TurnstileRules(NamedTuple):
+    """What holds; None is no limit.
+
+    Attributes:
+        handshakes_max: who has not logged in, at a time.
+        per_source_max: connections from one address, at a time.
+        rate_max: new connections a second of one listener.
+        rate_per_source_max: new connections a second from one address.
+
+    """
+
+    handshakes_max: int = 2_048
+    per_source_max: int | None = None
+    rate_max: int | None = None
+    rate_per_source_max: int | None = None
+
+
+class _Rate:
+    """So many in a second, for each name.
+
+    Args:
+        most: of these; also how many may come at once.
+
+    """
+
+    __slots__ = ("_left", "_most")
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        # Oldest first: how many more may come, and when that was.
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def allows(self, name: str, now_s: float) -> bool:
+        """Count one more; False where it is one too many."""
+        most = self._most
+        if most is None:
+            return True
+
+        left, at_s = self._left.pop(name, (float(most), now_s))
+        left = min(float(most), left + (now_s - at_s) * most)
+        if len(self._left) >= ENTRIES_MAX:
+            del self._left[next(iter(self._left))]
+
+        self._left[name] = (left - 1 if left >= 1 else left, now_s)
+        return left >= 1
+
+    def __len__(self) -> int:
+        return len(self._left)
+
+
+class Turnstile(Generic[T]):
+    """Counts who comes and goes.
+
+    Args:
+        rules: what holds.
+
+    """
+
+    __slots__ = ("_by_source", "_rate", "_rate_by_source", "_rules", "_sources", "_unknown")
+
+    def __init__(self, rules: TurnstileRules) -> None:
+        self._rules: Final = rules
+        self._rate = _Rate(rules.rate_max)
+        self._rate_by_source = _Rate(rules.rate_per_source_max)
+        # Who has not logged in, the longest there first; and how many there are of each address.
+        self._unknown: dict[T, None] = {}
+        self._sources: dict[T, str] = {}
+        self._by_source: dict[str, int] = {}
+
+    def refusal(self, peer: Peer, now_s: float) -> str:
+        """Why a newcomer may not come in; empty where it may."""
+        rules = self._rules
+        if not self._rate.allows(f"{peer.local_host}:{peer.local_port}", now_s):
+            return "too many new connections in a second (limits.connection_rate)"
+
+        source = network_of(peer.host)
+        if not source:
+            return ""
+
+        if not self._rate_by_source.allows(source, now_s):
+            return (
+                "too many new connections from its address in a second"
+                " (limits.connection_rate_per_source)"
+            )
+
+        most = rules.per_source_max
+        if most is not None and self._by_source.get(source, 0) >= most:
+            return "too many connections from its address (limits.connections_per_source)"
+
+        return ""
+
+    def enter(self, who: T, peer: Peer) -> T | None:
+        """Somebody is in whom nobody knows yet; returns who has to go for that."""
+        source = network_of(peer.host)
+        if source and self._rules.per_source_max is not None:
+            self._sources[who] = source
+            self._by_source[source] = self._by_source.get(source, 0) + 1
+
+        self._unknown[who] = None
+        if len(self._unknown) <= self._rules.handshakes_max:
+            return None
+
+        oldest = next(iter(self._unknown))
+        del self._unknown[oldest]
+        return oldest
+
+    def settled(self, who: T) -> None:
+        """Somebody has logged in."""
+        self._unknown.pop(who, None)
+
+    def leave(self, who: T) -> None:
+        """Somebody is gone."""
+        self._unknown.pop(who, None)
+        source = self._sources.pop(who, None)
+        if source is None:
+            return
+
+        count = self._by_source[source] - 1
+        if count:
+            self._by_source[source] = count
+        else:
+            del self._by_source[source]
+
+    @property
+    def unknown_count(self) -> int:
+        """How many have not logged in."""
+        return len(self._unknown)
