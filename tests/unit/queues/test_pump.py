@@ -1,0 +1,236 @@
+"""From a queue to a function, message by message."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from broker.client.errors import InvalidValue
+from broker.client.retry import Fixed, Retry
+from broker.queues import MemoryQueue, Pump
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from types import TracebackType
+
+
+def filled(count: int, **options: Any) -> MemoryQueue[int]:
+    queue = MemoryQueue[int](**options)
+    for number in range(count):
+        queue.send_nowait(number)
+
+    return queue
+
+
+class Handler:
+    """Notes what it handles; waits when it is told to, and fails at some numbers."""
+
+    def __init__(self, *fails_at: int) -> None:
+        self.handled: list[int] = []
+        self.running = 0
+        self.running_max = 0
+        self.is_full = asyncio.Event()
+        self.go = asyncio.Event()
+        self.go.set()
+        self._fails_at = fails_at
+
+    async def __call__(self, number: int) -> None:
+        self.running += 1
+        self.running_max = max(self.running, self.running_max)
+        self.is_full.set()
+        try:
+            await self.go.wait()
+            await asyncio.sleep(0)
+            if number in self._fails_at:
+                raise ValueError(number)
+
+            self.handled.append(number)
+        finally:
+            self.running -= 1
+
+
+async def test_one_at_a_time_keeps_the_order() -> None:
+    queue, handle = filled(20), Handler()
+    await queue.close()
+    await Pump(queue, handle).drain()
+
+    assert handle.handled == list(range(20))
+    assert handle.running_max == 1
+
+
+async def test_several_at_a_time_are_not_more_than_that() -> None:
+    queue, handle = filled(20), Handler()
+    await queue.close()
+    await Pump(queue, handle).drain(concurrency=4)
+
+    assert sorted(handle.handled) == list(range(20))
+    assert handle.running_max == 4
+
+
+async def test_by_default_a_failure_is_logged_and_the_pump_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """In python-cq one poison message ends it."""
+    queue, handle = filled(3), Handler(1)
+    await queue.close()
+    await Pump(queue, handle).drain()
+
+    assert handle.handled == [0, 2]
+    assert [letter.body for letter in queue.dead] == [1]
+    assert "could not be handled" in caplog.text
+
+
+async def test_a_failure_can_be_told_to_somebody() -> None:
+    told: list[BaseException] = []
+
+    async def tell(error: BaseException) -> None:
+        told.append(error)
+
+    for on_error in (told.append, tell):
+        queue = filled(3)
+        await queue.close()
+        await Pump(queue, Handler(1), on_error=on_error).drain()
+
+    assert [str(error) for error in told] == ["1", "1"]
+
+
+async def test_or_end_the_pump() -> None:
+    queue, handle = filled(3), Handler(1)
+    await queue.close()
+    pump = Pump(queue, handle, on_error="raise")
+    with pytest.raises(ValueError, match="1"):
+        await pump.drain()
+
+    assert (handle.handled, queue.size) == ([0], 1)
+
+
+async def test_a_failure_that_ends_the_pump_cancels_the_block() -> None:
+    queue = filled(1)
+    with pytest.raises(ExceptionGroup) as caught:
+        async with Pump(queue, Handler(0), on_error="raise").draining():
+            await asyncio.Event().wait()
+
+    assert caught.group_contains(ValueError, match="0")
+
+
+async def test_an_error_of_the_consumer_always_ends_it() -> None:
+    class Broken:
+        async def __aiter__(self) -> AsyncIterator[Any]:
+            raise OSError
+            yield
+
+    with pytest.raises(OSError, match=r"^$"):
+        await Pump(Broken(), Handler()).drain()
+
+
+async def test_anything_that_has_the_methods_will_do() -> None:
+    """A list as a queue, and a dispatcher that is a method of something else."""
+    settled: list[object] = []
+
+    class Card:
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+        async def __aenter__(self) -> int:
+            return self.number
+
+        async def __aexit__(
+            self,
+            exc_type: type[BaseException] | None,
+            exc: BaseException | None,
+            tb: TracebackType | None,
+        ) -> None:
+            settled.append(exc_type)
+
+    class Deck:
+        async def __aiter__(self) -> AsyncIterator[Card]:
+            for number in range(3):
+                yield Card(number)
+
+    handle = Handler(1)
+    await Pump(Deck(), handle.__call__).drain(concurrency=2)
+
+    assert sorted(handle.handled) == [0, 2]
+    assert sorted(map(str, settled)) == ["<class 'ValueError'>", "None", "None"]
+
+
+async def test_at_the_end_of_the_block_what_is_in_hand_goes_back() -> None:
+    queue, handle = filled(5), Handler()
+    handle.go.clear()
+    async with Pump(queue, handle).draining(concurrency=2):
+        await handle.is_full.wait()
+
+    assert handle.handled == []
+    assert queue.size == 5
+    assert queue.dead == []
+
+
+async def test_or_comes_to_its_end() -> None:
+    queue, handle = filled(5), Handler()
+    handle.go.clear()
+    async with Pump(queue, handle).draining(concurrency=2, graceful=True):
+        await handle.is_full.wait()
+        asyncio.get_running_loop().call_soon(handle.go.set)
+
+    assert (handle.handled, queue.size) == ([0, 1], 3)
+
+
+async def test_for_which_there_is_some_time() -> None:
+    """python-cq waits for ever."""
+    queue, handle = filled(5), Handler()
+    handle.go.clear()
+    async with Pump(queue, handle).draining(concurrency=2, graceful=True, timeout=0.01):
+        await handle.is_full.wait()
+
+    assert (handle.handled, queue.size) == ([], 5)
+
+
+async def test_a_graceful_end_lets_idle_workers_go() -> None:
+    async with Pump(MemoryQueue[int](), Handler()).draining(3, graceful=True):
+        pass
+
+
+async def test_of_a_closed_queue_a_graceful_end_leaves_nothing() -> None:
+    queue, handle = filled(5), Handler()
+    async with Pump(queue, handle).draining(concurrency=2, graceful=True):
+        await queue.close()
+
+    assert sorted(handle.handled) == list(range(5))
+
+
+async def test_cancelled_it_hands_back_what_it_had() -> None:
+    queue, handle = filled(5), Handler()
+    handle.go.clear()
+    task = asyncio.create_task(Pump(queue, handle).drain(concurrency=2))
+    await handle.is_full.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert queue.size == 5
+
+
+async def test_the_queue_tries_again_what_the_pump_has_failed() -> None:
+    queue, handle = filled(1, retry=Retry(3, Fixed(0))), Handler(0)
+    await queue.close()
+    await Pump(queue, handle).drain()
+
+    assert [letter.attempt for letter in queue.dead] == [3]
+
+
+@pytest.mark.parametrize("concurrency", [0, -1, True, 1.5])
+async def test_a_concurrency_that_makes_no_sense_is_refused(concurrency: int) -> None:
+    pump = Pump(MemoryQueue[int](), Handler())
+    with pytest.raises(InvalidValue):
+        await pump.drain(concurrency)
+
+    with pytest.raises(InvalidValue):
+        async with pump.draining(concurrency):
+            pass
+
+
+def test_a_way_with_errors_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidValue):
+        Pump(MemoryQueue[int](), Handler(), on_error=cast("Any", "ignore"))
