@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.client import wire
 from broker.client.dead_exchange import declare_dead_exchange
-from broker.client.errors import QueueNotFound, ToolkitError
+from broker.client.errors import QueueNotFound, SpecConflict, ToolkitError
 from broker.client.events import ClientEvent
 from broker.client.link import LIBRARY_ERRORS, LinkLost, translated_error
 from broker.client.spec import DEAD_EXCHANGE, QueueSpec, check_queue_name, dead_queue_name
@@ -81,7 +81,12 @@ class Topology:
             answer = await channel.queue_delete(name, if_empty=if_empty, if_unused=if_unused)
             return answer.message_count or 0
 
-        count = await self._core.session.run(delete)
+        try:
+            count = await self._core.session.run(delete)
+        except SpecConflict as problem:
+            # Not empty, or in use: the same reply code, and nothing to do with specs.
+            raise ToolkitError(f"the queue {name!r} was not deleted: {problem}") from problem
+
         self._core.specs.pop(name, None)
         self._core.handled.forget(name)
         self._bindings = {key: None for key in self._bindings if key[0] != name}

@@ -1,0 +1,80 @@
+"""Fixtures of the toolkit's tests: a broker, a client, and names that nobody else uses."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from broker.client import Client, connect
+from broker.client.spec import dead_queue_name
+from broker.embedded import Broker
+from tests.helpers.proxy import Proxy
+from tests.helpers.toolkit import LIVE_URL
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The client's library leaves sockets to the garbage collector when it loses a connection."""
+    mark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(mark)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def _plain_loop() -> None:
+    """Leave asyncio's debug mode: in it the library's many tasks take forty times as long."""
+    asyncio.get_running_loop().set_debug(False)
+
+
+@pytest_asyncio.fixture
+async def url() -> AsyncIterator[str]:
+    """Where a broker is."""
+    if LIVE_URL is not None:
+        yield LIVE_URL
+        return
+
+    async with Broker(log_level="error") as broker:
+        yield broker.url
+
+
+@pytest_asyncio.fixture
+async def client(url: str) -> AsyncIterator[Client]:
+    """A client of it."""
+    async with connect(url, name="toolkit tests") as opened:
+        yield opened
+
+
+@pytest_asyncio.fixture
+async def proxy(url: str) -> AsyncIterator[Proxy]:
+    """A line to it that can be cut."""
+    async with Proxy(url) as line:
+        yield line
+
+
+@pytest_asyncio.fixture
+async def name(url: str) -> AsyncIterator[Callable[[str], str]]:
+    """Make names of queues; these, and their dead letters, are deleted after the test."""
+    made: list[str] = []
+
+    def make(kind: str = "queue") -> str:
+        made.append(f"toolkit-test.{kind}.{uuid.uuid4().hex[:12]}")
+        return made[-1]
+
+    yield make
+    if LIVE_URL is None or not made:
+        return
+
+    async with connect(url) as cleaner:
+        for queue in made:
+            for one in (queue, dead_queue_name(queue)):
+                await cleaner.delete(one)

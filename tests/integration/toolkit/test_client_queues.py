@@ -1,0 +1,151 @@
+"""Queues: declared, found, emptied, deleted; and that a mistake hurts nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from broker.client import (
+    Client,
+    InvalidName,
+    QueueNotFound,
+    QueueSpec,
+    Retry,
+    SpecConflict,
+    ToolkitError,
+    connect,
+)
+
+Name = Callable[[str], str]
+
+
+async def test_a_queue_is_declared_once_and_again(client: Client, name: Name) -> None:
+    orders = name("orders")
+    spec = QueueSpec(max_length=5, retry=Retry(2))
+
+    assert await client.declare(orders, spec) == spec
+    assert await client.declare(orders, spec) == spec
+    assert await client.exists(orders)
+    assert await client.exists(orders + ".dead")
+
+
+async def test_without_a_spec_what_is_there_is_taken_as_it_is(
+    client: Client, name: Name, url: str
+) -> None:
+    """pymq takes no spec for the usual one, and finds a conflict."""
+    orders = name("orders")
+    spec = await client.declare(orders, QueueSpec(max_length=5))
+    async with connect(url) as other:
+        await other.declare(orders)
+
+    assert await client.declare(orders) == spec
+    await client.declare(name("fresh"))
+
+
+async def test_another_spec_is_a_conflict_and_nothing_else(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(max_length=5))
+    with pytest.raises(SpecConflict, match="x-max-length"):
+        await client.declare(orders, QueueSpec(max_length=6))
+
+    await client.send(orders, 1)
+    assert (await client.stats(orders)).ready == 1
+
+
+async def test_nothing_is_made_where_that_was_not_wanted(client: Client, name: Name) -> None:
+    missing = name("missing")
+    with pytest.raises(QueueNotFound):
+        await client.declare(missing, passive=True)
+
+    assert not await client.exists(missing)
+
+
+async def test_a_spec_can_be_told_without_declaring(client: Client, name: Name, url: str) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(max_priority=9))
+    async with connect(url) as other:
+        spec = QueueSpec(max_priority=9, priority_order="low")
+        assert await other.declare(orders, spec, passive=True) == spec
+        await other.send(orders, "first", priority=0)
+        await other.send(orders, "zero", priority=0)
+
+    delivery = await client.get(orders)
+    assert delivery is not None
+    assert delivery.priority == 9
+
+
+@pytest.mark.parametrize("kind", ["get", "purge", "stats", "consume", "delete of what is used"])
+async def test_what_cannot_be_done_leaves_the_rest_alone(
+    client: Client, name: Name, kind: str
+) -> None:
+    """A missing queue closes a channel, but none that anybody else needs."""
+    orders, missing = name("orders"), name("missing")
+    await client.declare(orders)
+    await client.send(orders, 1)
+    delivery = await client.get(orders)
+    assert delivery is not None
+    match kind:
+        case "purge":
+            await client.purge(orders)
+        case "stats":
+            with pytest.raises(QueueNotFound):
+                await client.stats(missing)
+        case "consume":
+            with pytest.raises(QueueNotFound):
+                await client.consume(missing, print)
+        case "get":
+            with pytest.raises(QueueNotFound):
+                await client.get(missing, wait=1)
+        case _:
+            async with await client.consume(orders, print):
+                with pytest.raises(ToolkitError, match="in use"):
+                    await client.delete(orders, if_unused=True)
+
+    assert await delivery.ack()
+
+
+async def test_stats_count_what_waits_and_what_is_dead(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    for number in range(3):
+        await client.send(orders, number)
+
+    delivery = await client.get(orders)
+    assert delivery is not None
+    await delivery.dead("broken")
+    stats = await client.stats(orders)
+
+    assert (stats.name, stats.ready, stats.consumers, stats.dead) == (orders, 2, 0, 1)
+    assert await client.purge(orders) == 2
+    assert (await client.stats(orders)).ready == 0
+
+
+async def test_a_deleted_queue_leaves_its_dead_letters(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    await client.send(orders, 1)
+    delivery = await client.get(orders)
+    assert delivery is not None
+    await delivery.dead()
+    await client.send(orders, 2)
+
+    assert await client.delete(orders) == 1
+    assert not await client.exists(orders)
+    assert await client.dead(orders).count() == 1
+
+
+async def test_a_quorum_queue_is_one(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(kind="quorum", max_priority=9))
+    await client.send(orders, 1, priority=3)
+    delivery = await client.get(orders, wait=5)
+
+    assert delivery is not None
+    assert (delivery.body, delivery.priority) == (1, 3)
+    assert await delivery.ack()
+
+
+async def test_a_name_that_cannot_be_is_refused_here(client: Client) -> None:
+    with pytest.raises(InvalidName):
+        await client.declare("amq.mine")
