@@ -1,0 +1,427 @@
+"""Toolkit, tasks: the application: its tasks, where they go, and what is kept of them.
+
+Invariant: it may be used from several threads and event loops at once: each loop has its own
+connections, and nothing else here changes once the tasks are registered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
+
+from broker.client.codecs import Codecs
+from broker.client.errors import InvalidValue
+from broker.client.retry import NO_RETRY
+from broker.client.spec import QueueSpec
+from broker.tasks.events import Callbacks, Event, EventCallback
+from broker.tasks.link import Link
+from broker.tasks.options import (
+    Options,
+    OptionsGiven,
+    PeriodicGiven,
+    Settings,
+    checked_guarantee,
+)
+from broker.tasks.per_loop import PerLoop
+from broker.tasks.periodic import Periodic
+from broker.tasks.results.amqp import AmqpResults
+from broker.tasks.sender import Sender
+from broker.tasks.task import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterable
+    from datetime import timedelta
+    from types import TracebackType
+
+    from broker.client.schedule import Schedule, When
+    from broker.tasks.handle import Handle
+    from broker.tasks.results.base import ResultBackend
+
+__all__ = ["Tasks"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AMQP_RESULTS: Final = "amqp"
+DEAD_LETTERS_MAX: Final = 10_000
+"""Tasks that failed for good and are kept for a look at them, per queue."""
+
+
+class Tasks:
+    """Functions that run elsewhere, or later, or again and again.
+
+    ::
+
+        tasks = Tasks("amqp://guest:guest@localhost/")
+
+        @tasks.task
+        async def add(x: int, y: int) -> int:
+            return x + y
+
+        handle = await add.q(2, 3)
+        assert await handle.result(timeout=10) == 5
+
+    Args:
+        url: of the broker.
+        name: of the application: its queues and topics begin with it.
+        settings: see :class:`Settings`.
+
+    """
+
+    def __init__(
+        self,
+        url: str = "amqp://guest:guest@localhost/",
+        *,
+        name: str = "tasks",
+        **settings: Unpack[Settings],
+    ) -> None:
+        unknown = set(settings) - Settings.__annotations__.keys()
+        if unknown:
+            raise InvalidValue(f"no such setting of tasks: {', '.join(sorted(unknown))}")
+
+        results = settings.get("results", AMQP_RESULTS)
+        if isinstance(results, str):
+            if results != AMQP_RESULTS:
+                raise InvalidValue(f"results is 'amqp', a backend or None, not {results!r}")
+
+            results = AmqpResults()
+
+        self.url = url
+        self.name = name
+        self.codecs = Codecs(settings.get("codec", "json"), settings.get("accept", ()))
+        self.results: ResultBackend | None = results
+        self.guarantee = checked_guarantee(settings.get("guarantee", "at_least_once"))
+        self.once = settings.get("once")
+        self.retry = settings.get("retry", NO_RETRY)
+        self.queue = settings.get("queue", name)
+        self.spec = settings.get("spec") or QueueSpec(max_dead_letters=DEAD_LETTERS_MAX)
+        self.publish_events = settings.get("publish_events", False)
+        self.timeout = settings.get("timeout", 10.0)
+        self.callbacks = Callbacks()
+        self._tasks: dict[str, Task[..., Any, Any]] = {}
+        self._periodic: dict[str, Periodic] = {}
+        self._links: PerLoop[Link] = PerLoop()
+        self._opening: PerLoop[asyncio.Lock] = PerLoop()
+        self._sender = Sender(self)
+
+    def __repr__(self) -> str:
+        return f"<Tasks {self.name}: {', '.join(self._tasks) or 'none'}>"
+
+    # -- declaring tasks
+
+    @overload
+    def task(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        **given: Unpack[OptionsGiven],
+    ) -> _Decorator: ...
+
+    def task(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        **given: Unpack[OptionsGiven],
+    ) -> Any:
+        """Make a task of a function, ``async`` or not.
+
+        Args:
+            function: the function.
+            name: what workers know it by; by default module and function.
+            given: ``queue``; ``retry``, what to do when it raises; ``guarantee``; ``timeout``, the
+                seconds that an attempt may take; ``priority``; ``ttl``, the seconds it may wait;
+                ``result``, whether to keep what it returns; ``partitions``; ``blocking``, whether a
+                function that is not async runs in a thread.
+
+        """
+        decorator = _Decorator(self, name, given)
+        return decorator if function is None else decorator(function)
+
+    def every(
+        self,
+        schedule: Schedule | timedelta | float | str,
+        *,
+        name: str | None = None,
+        **given: Unpack[PeriodicGiven],
+    ) -> _PeriodicDecorator:
+        """Run a function that takes no arguments again and again, once per tick in all workers.
+
+        Args:
+            schedule: seconds, a cron expression, or a :class:`Schedule`. Seconds are counted from
+                1970, so that all workers count the same.
+            name: what workers know it by.
+            given: ``tz``, the time zone of a cron expression; ``overlap``, whether to ``allow`` it
+                to begin while the run before goes on, or ``skip`` that tick; ``missed``, what to do
+                about ticks at which no worker was there: run the ``last`` of them, ``all``, or
+                ``skip`` them; and what a task can be told.
+
+        """
+        periodic = Periodic.of(
+            schedule,
+            tz=given.pop("tz", "UTC"),
+            overlap=given.pop("overlap", "allow"),
+            missed=given.pop("missed", "last"),
+        )
+        return _PeriodicDecorator(_Decorator(self, name, given), periodic)
+
+    def on(
+        self,
+        *kinds: str,
+        tasks: Iterable[Task[..., Any, Any] | str] = (),
+        slower_than: float | None = None,
+    ) -> Callable[[_E], _E]:
+        """Call the function with events of these kinds; of all kinds, if none is given.
+
+        Args:
+            kinds: any of ``queued``, ``started``, ``succeeded``, ``failed``, ``retried``,
+                ``cancelled``, ``refused``, and those that tasks emit.
+            tasks: tasks, or patterns of their names.
+            slower_than: only those that took more than so many seconds.
+
+        """
+        names = tuple(one if isinstance(one, str) else one.name for one in tasks)
+
+        def register(callback: _E) -> _E:
+            self.callbacks.add(callback, kinds, tasks=names, slower_than=slower_than)
+            return callback
+
+        return register
+
+    def register(self, task: Task[..., Any, Any], periodic: Periodic | None = None) -> None:
+        """Add a task.
+
+        Raises:
+            InvalidValue: there is another one of that name.
+
+        """
+        if task.name in self._tasks:
+            raise InvalidValue(f"there are two tasks {task.name!r}; give one of them a name")
+
+        self._tasks[task.name] = task
+        if periodic is not None:
+            self._periodic[task.name] = periodic
+
+    @property
+    def registered(self) -> dict[str, Task[..., Any, Any]]:
+        """All tasks, by name."""
+        return self._tasks
+
+    @property
+    def periodic(self) -> dict[str, Periodic]:
+        """The schedules of periodic tasks, by name."""
+        return self._periodic
+
+    def queues(self) -> dict[str, QueueSpec]:
+        """Return the queues of all tasks, and what they are like."""
+        found: dict[str, QueueSpec] = {}
+        for task in self._tasks.values():
+            options = task.options
+            if options.partitions is None:
+                found[options.queue] = self.spec
+            else:
+                ordered = replace(self.spec, single_active_consumer=True)
+                found |= dict.fromkeys(options.partitions.queues(options.queue), ordered)
+
+        return found
+
+    # -- sending
+
+    async def send(
+        self,
+        task: Task[..., Any, Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        when: When | None = None,
+    ) -> str:
+        """Send a task and return its id; ``task.q(...)`` is the typed way."""
+        return await self._sender.send(task, args, kwargs, when=when)
+
+    async def send_many(
+        self,
+        task: Task[P, R, Any],
+        calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]],
+    ) -> list[Handle[R]]:
+        """Send a task several times, and wait for the broker's confirms together."""
+        ids = await asyncio.gather(
+            *(self._sender.send(task, args, kwargs) for args, kwargs in calls)
+        )
+        return [task.handle(task_id) for task_id in ids]
+
+    async def cancel(self, task_id: str) -> None:
+        """Ask all workers not to run a task, and to stop it if it runs."""
+        link = await self.link()
+        client = await link.client()
+        await client.publish(f"{self.name}.control.cancel", task_id)
+
+    async def listen(
+        self, callback: EventCallback, *kinds: str, tasks: str = "#"
+    ) -> Callable[[], Coroutine[Any, Any, None]]:
+        """Call back with events of all processes; returns what ends that.
+
+        Events that tasks emit are always published, others where ``publish_events`` is set.
+
+        Args:
+            callback: called with each :class:`Event`, one after the other.
+            kinds: of these kinds; of all kinds, if none is given.
+            tasks: a topic pattern for the names of tasks, ``mail.*`` for instance.
+
+        """
+        link = await self.link()
+        client = await link.client()
+        subscriptions = [
+            await client.subscribe(
+                f"{self.name}.event.{kind}.{tasks}",
+                lambda message: callback(message.body),
+                type=Event,
+            )
+            for kind in kinds or ("*",)
+        ]
+
+        async def stop() -> None:
+            for subscription in subscriptions:
+                await subscription.cancel()
+
+        return stop
+
+    # -- connections
+
+    async def link(self) -> Link:
+        """Return the running loop's connections, opened when they are first needed."""
+        link = self._links.get()
+        if link is not None:
+            return link
+
+        lock = self._opening.get() or self._opening.set(asyncio.Lock())
+        async with lock:
+            link = self._links.get()
+            if link is None:
+                link = Link(self.url, name=f"{self.name} tasks", timeout=self.timeout)
+                await link.start()
+                self._links.set(link)
+
+        return link
+
+    def current_link(self) -> Link | None:
+        """Return the running loop's connections, if they are open."""
+        return self._links.get()
+
+    async def close(self) -> None:
+        """Close the running loop's connections."""
+        await self.callbacks.finish()
+        link = self._links.pop()
+        for closeable in (self.results, self.once):
+            if closeable is not None:
+                await closeable.close()
+
+        if link is not None:
+            await link.close()
+
+    async def __aenter__(self) -> Self:
+        """Connect."""
+        await self.link()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Close the running loop's connections."""
+        await self.close()
+
+
+_E = TypeVar("_E", bound=EventCallback)
+
+
+class _Decorator:
+    """What ``@tasks.task(...)`` is, before it is given a function."""
+
+    def __init__(self, app: Tasks, name: str | None, given: OptionsGiven) -> None:
+        self._app = app
+        self._name = name
+        is_bound_once = given.get("guarantee") == "at_most_once"
+        given.setdefault("queue", app.queue)
+        given.setdefault("retry", NO_RETRY if is_bound_once else app.retry)
+        try:
+            self._options = Options(**given)
+        except TypeError as problem:
+            raise InvalidValue(f"no such option of a task: {problem}") from None
+
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Task[P, R, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R, R]: ...
+
+    def __call__(self, function: Callable[..., Any], /) -> Any:
+        """Make a task of a function."""
+        return self.make(function, None)
+
+    def make(self, function: Callable[..., Any], periodic: Periodic | None) -> Task[..., Any, Any]:
+        """Make a task of a function, and register it."""
+        task: Task[..., Any, Any] = Task(
+            self._app, function, self._name or name_of(function), self._options
+        )
+        self._app.register(task, periodic)
+        return task
+
+
+class _PeriodicDecorator:
+    """What ``@tasks.every(...)`` is, before it is given a function."""
+
+    def __init__(self, decorator: _Decorator, periodic: Periodic) -> None:
+        self._decorator = decorator
+        self._periodic = periodic
+
+    @overload
+    def __call__(
+        self, function: Callable[[], Coroutine[Any, Any, R]], /
+    ) -> Task[[], R, Coroutine[Any, Any, R]]: ...
+
+    @overload
+    def __call__(self, function: Callable[[], R], /) -> Task[[], R, R]: ...
+
+    def __call__(self, function: Callable[[], Any], /) -> Any:
+        """Make a periodic task of a function."""
+        return self._decorator.make(function, self._periodic)
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """Return the name of a function's task.
+
+    In the program that is run it is that of the module that a worker imports, not ``__main__``.
+    """
+    module = function.__module__
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec = getattr(main, "__spec__", None)
+        path = getattr(main, "__file__", None)
+        if spec is not None:
+            module = spec.name.removesuffix(".__main__")
+        elif path is not None:
+            module = Path(path).stem
+
+    qualified = getattr(function, "__qualname__", type(function).__qualname__)
+    if "<lambda>" in qualified:
+        raise InvalidValue("a lambda has no name that a worker could know it by; say name=")
+
+    return f"{module}.{qualified.replace('<locals>.', '')}"

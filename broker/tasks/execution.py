@@ -1,0 +1,479 @@
+"""Toolkit, tasks: what becomes of a task that a worker has received.
+
+Invariant: a message is settled once, and last: when its outcome is stored, when it was sent again,
+or when it is among the dead letters. A worker that dies before that leaves it to another one. With
+``at_most_once`` it is settled first, and the broker has seen that before the task begins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.client import wire
+from broker.client.errors import DecodeError, ToolkitError
+from broker.tasks.beat import DONE, SCHEDULE
+from broker.tasks.current import CURRENT, Again, Running
+from broker.tasks.events import KINDS, Event
+from broker.tasks.frames import template
+from broker.tasks.identity import sent_at
+from broker.tasks.once.base import ClaimState
+from broker.tasks.outcome import Failure, Outcome, Status
+from broker.tasks.results.base import Stored
+from broker.tasks.sender import NO_RESULT
+from broker.tasks.signature import ArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Executor
+
+    from broker.tasks.app import Tasks
+    from broker.tasks.board import Board
+    from broker.tasks.intake import Received
+    from broker.tasks.link import Link
+    from broker.tasks.once.base import Effect, IdempotencyStore
+    from broker.tasks.options import Guarantee
+    from broker.tasks.task import Task
+
+__all__ = ["Execution", "TaskTimeout", "UnknownTask"]
+
+LOG: Final = logging.getLogger("leveret.tasks")
+
+HELD_POLL_S: Final = 1.0
+"""How often to look again at a task that another worker holds."""
+JSON: Final = "application/json"
+
+
+class UnknownTask(ToolkitError, LookupError):
+    """No task of that name is registered in this worker."""
+
+
+class TaskTimeout(ToolkitError, TimeoutError):
+    """An attempt has taken longer than the task's ``timeout``."""
+
+
+class Call:
+    """A message, read."""
+
+    __slots__ = ("args", "attempt", "content_type", "headers", "id", "kwargs", "message", "task")
+
+    def __init__(self, message: Received, task: Task[..., Any, Any]) -> None:
+        given = message.properties
+        self.message = message
+        self.task = task
+        self.id: str = given.message_id or ""
+        self.headers: dict[str, Any] = given.headers or {}
+        self.attempt = _attempt(self.headers) if self.headers else 1
+        self.content_type: str = given.content_type or ""
+        self.args: list[Any] = []
+        self.kwargs: dict[str, Any] = {}
+
+
+def _attempt(headers: dict[str, Any]) -> int:
+    attempt = headers.get(wire.ATTEMPT)
+    return attempt if isinstance(attempt, int) and attempt > 0 else 1
+
+
+class Execution:
+    """Runs tasks, one call of :meth:`run` each."""
+
+    def __init__(
+        self,
+        app: Tasks,
+        link: Link,
+        board: Board,
+        *,
+        guarantee: Guarantee,
+        executor: Executor,
+        lease_s: float,
+    ) -> None:
+        self._app = app
+        self._link = link
+        self._port = link.port
+        self._board = board
+        self._guarantee = guarantee
+        self._owner = board.worker
+        self._executor = executor
+        self._lease_s = lease_s
+        self._loop = asyncio.get_running_loop()
+        self._events_published = app.publish_events
+        self._publishing: set[asyncio.Task[None]] = set()
+        self._cancelled: dict[str, None] = {}
+        self.cancellable: dict[str, asyncio.Task[None]] = {}
+
+    # -- from a message to its end
+
+    async def run(self, message: Received) -> None:
+        """Do all that there is to do about a message."""
+        name = message.properties.message_type or ""
+        task = self._app.registered.get(name)
+        if task is None:
+            await self._refuse(message, UnknownTask(f"no task {name!r} is known to this worker"))
+            return
+
+        call = Call(message, task)
+        guarantee = task.options.guarantee or self._guarantee
+        if self._cancelled and call.id in self._cancelled:
+            await self._conclude(call, Outcome(Status.CANCELLED, attempt=call.attempt))
+            return
+
+        if guarantee == "at_least_once":
+            await self._attempt(call, None)
+        elif guarantee == "at_most_once":
+            if self._port.ack(message):
+                await self._port.barrier()
+                await self._attempt(call, None)
+        else:
+            await self._once(call)
+
+    async def _once(self, call: Call) -> None:
+        store = self._app.once
+        assert store is not None
+        while True:
+            claim = await store.claim(call.id, self._owner, lease_s=self._lease_s)
+            if claim.state is ClaimState.OURS:
+                break
+
+            if claim.state is ClaimState.DONE:
+                content_type, _, body = claim.outcome.partition(b"\n")
+                await self._store(call, Stored(content_type.decode(), body))
+                self._settle(call)
+                return
+
+            # Another worker has it: alive, and then it will be done, or dead, and then its lease
+            # runs out.
+            await asyncio.sleep(min(max(claim.wait_s, 0.01), HELD_POLL_S))
+            if call.message.channel is not self._port.work_channel:
+                return
+
+        try:
+            await self._attempt(call, store)
+        except BaseException:
+            await asyncio.shield(store.release(call.id, self._owner))
+            raise
+
+    async def _attempt(self, call: Call, store: IdempotencyStore | None) -> None:
+        task = call.task
+        number = self._board.begin(call.id, task.name, call.attempt)
+        self.cancellable[call.id] = asyncio.current_task()  # type: ignore[assignment]
+        running = Running(
+            call.id,
+            task.name,
+            attempt=call.attempt,
+            queue=call.message.queue,
+            sent_at=sent_at(call.id),
+            emit=self._emit,
+        )
+        running.is_effective = store is not None and store.has_effects
+        if self._wants("started"):
+            self._tell(Event("started", call.id, task.name, call.attempt))
+
+        failure: BaseException | None = None
+        value: object = None
+        try:
+            value = await self._call(call, running)
+        except asyncio.CancelledError:
+            self._board.end(number)
+            number = 0
+            if call.id not in self._cancelled:
+                raise
+
+            # It was cancelled by name, not with the worker.
+            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            await self._conclude(call, Outcome(Status.CANCELLED, attempt=call.attempt))
+            return
+        except (KeyboardInterrupt, SystemExit) as problem:
+            # Of a task that calls sys.exit() the worker does not die.
+            failure = RuntimeError(f"the task raised {type(problem).__name__}")
+        except Exception as problem:
+            failure = problem
+        finally:
+            self.cancellable.pop(call.id, None)
+            seconds = self._board.end(number) if number else 0.0
+
+        if failure is None:
+            outcome = Outcome(Status.SUCCEEDED, value, None, call.attempt, seconds)
+            await self._conclude(call, outcome, running.effects)
+        else:
+            await self._failed(call, failure, seconds)
+
+    async def _call(self, call: Call, running: Running) -> object:
+        task = call.task
+        options = task.options
+        parts: Any = self._app.codecs.decode(call.message.body, call.content_type)
+        try:
+            args, kwargs = parts
+        except (TypeError, ValueError) as problem:
+            raise ArgumentError("the message is no list of arguments") from problem
+
+        args, kwargs = task.signature.convert(args, kwargs, call.content_type)
+        token = CURRENT.set(running)
+        try:
+            if options.timeout is None:
+                return await self._invoke(task, args, kwargs)
+
+            try:
+                async with asyncio.timeout(options.timeout) as timeout:
+                    return await self._invoke(task, args, kwargs)
+            except TimeoutError as problem:
+                if not timeout.expired():
+                    raise
+
+                raise TaskTimeout(f"it took more than {options.timeout} s") from problem
+        finally:
+            CURRENT.reset(token)
+
+    async def _invoke(
+        self, task: Task[..., Any, Any], args: list[Any], kwargs: dict[str, Any]
+    ) -> object:
+        if task.is_async:
+            return await task.function(*args, **kwargs)
+
+        if not task.options.blocking:
+            return task.function(*args, **kwargs)
+
+        context = contextvars.copy_context()
+        step = functools.partial(context.run, task.function, *args, **kwargs)
+        return await self._loop.run_in_executor(self._executor, step)
+
+    # -- how it ends
+
+    async def _conclude(self, call: Call, outcome: Outcome, effects: Sequence[Effect] = ()) -> None:
+        """Store the final outcome, then settle."""
+        task = call.task
+        try:
+            body, content_type = outcome.write(self._app.codecs)
+        except ToolkitError as problem:
+            outcome = outcome._replace(
+                status=Status.FAILED, value=None, failure=Failure.of(problem)
+            )
+            effects = ()
+            body, content_type = outcome.write(self._app.codecs)
+
+        guarantee = task.options.guarantee or self._guarantee
+        if guarantee == "effectively_once":
+            store = self._app.once
+            assert store is not None
+            packed = content_type.encode() + b"\n" + body
+            try:
+                is_ours = await store.complete(call.id, self._owner, packed, effects)
+            except asyncio.CancelledError:
+                raise
+            except Exception as problem:
+                if not effects:
+                    raise
+
+                # What the effects said cannot be done: the task has failed.
+                await self._failed(call, problem, outcome.seconds)
+                return
+
+            if not is_ours and outcome.status is not Status.CANCELLED:
+                LOG.warning("%s %s was taken over, so its end is dropped", task.name, call.id)
+                return
+
+        await self._store(call, Stored(content_type, body))
+        if outcome.status is Status.FAILED:
+            await self._bury(call.message, outcome.failure, "attempts", call.attempt)
+
+        self._settle(call)
+        self._count(call, outcome)
+
+    def _count(self, call: Call, outcome: Outcome) -> None:
+        name, status = call.task.name, outcome.status
+        counts = self._board.counts_of(name)
+        counts.seconds += outcome.seconds
+        if status is Status.SUCCEEDED:
+            counts.succeeded += 1
+        elif status is Status.FAILED:
+            counts.failed += 1
+            assert outcome.failure is not None
+            LOG.error(
+                "%s %s failed in attempt %d: %s: %s\n%s",
+                name,
+                call.id,
+                outcome.attempt,
+                outcome.failure.error_type,
+                outcome.failure.message,
+                outcome.failure.traceback,
+            )
+        else:
+            counts.cancelled += 1
+
+        if self._wants(status.value):
+            error = outcome.failure and f"{outcome.failure.error_type}: {outcome.failure.message}"
+            self._tell(
+                Event(
+                    status.value,
+                    call.id,
+                    name,
+                    outcome.attempt,
+                    seconds=outcome.seconds,
+                    error=error,
+                )
+            )
+
+    async def _failed(self, call: Call, error: BaseException, seconds: float) -> None:
+        """Send it again later, or be done with it."""
+        task = call.task
+        guarantee = task.options.guarantee or self._guarantee
+        failure = Failure.of(error)
+        delay = None
+        is_hopeless = isinstance(error, ArgumentError | DecodeError)
+        if guarantee != "at_most_once" and not is_hopeless:
+            delay = task.options.retry.next_delay(call.attempt, error)
+            if isinstance(error, Again) and call.attempt < task.options.retry.attempts:
+                delay = error.after
+
+        if delay is None:
+            outcome = Outcome(Status.FAILED, None, failure, call.attempt, seconds)
+            await self._conclude(call, outcome)
+            return
+
+        if guarantee == "effectively_once":
+            assert self._app.once is not None
+            await self._app.once.release(call.id, self._owner)
+
+        await self._send_again(call, delay)
+        counts = self._board.counts_of(task.name)
+        counts.retried += 1
+        counts.seconds += seconds
+        text = f"{failure.error_type}: {failure.message}"
+        LOG.warning(
+            "%s %s failed in attempt %d, again in %.3g s: %s",
+            task.name,
+            call.id,
+            call.attempt,
+            delay,
+            text,
+        )
+        if self._wants("retried"):
+            self._tell(
+                Event(
+                    "retried",
+                    call.id,
+                    task.name,
+                    call.attempt,
+                    seconds=seconds,
+                    error=text,
+                    delay=delay,
+                )
+            )
+
+        if self._app.results is not None and self._app.results.is_shared:
+            outcome = Outcome(Status.RETRYING, None, failure, call.attempt, seconds)
+            body, content_type = outcome.write(self._app.codecs)
+            await self._store(call, Stored(content_type, body, is_final=False))
+
+        self._port.ack(call.message)
+
+    async def _send_again(self, call: Call, delay: float) -> None:
+        """Put it into its queue once more, confirmed, before this one is acknowledged."""
+        await self._link.resend(call.message, delay, {wire.ATTEMPT: call.attempt + 1})
+
+    async def _store(self, call: Call, stored: Stored) -> None:
+        results = self._app.results
+        if results is None or not call.task.options.result or NO_RESULT in call.headers:
+            return
+
+        await results.store(
+            call.id, stored, link=self._link, reply_to=call.message.properties.reply_to or ""
+        )
+
+    def _settle(self, call: Call) -> None:
+        schedule = call.headers.get(SCHEDULE) if call.headers else None
+        if schedule:
+            done = template("", DONE).with_id(call.id)
+            self._port.post(str(schedule), done, b"")
+
+        self._port.ack(call.message)
+
+    async def _refuse(self, message: Received, error: Exception) -> None:
+        """Nobody here can run this: it is a dead letter at once."""
+        failure = Failure.of(error)
+        name = message.properties.message_type or ""
+        task_id = message.properties.message_id or ""
+        LOG.error("refused %s %s: %s", name, task_id, error)
+        outcome = Outcome(Status.FAILED, failure=failure)
+        if self._app.results is not None and message.properties.reply_to:
+            body, content_type = outcome.write(self._app.codecs)
+            await self._app.results.store(
+                task_id,
+                Stored(content_type, body),
+                link=self._link,
+                reply_to=message.properties.reply_to,
+            )
+
+        await self._bury(message, failure, "refused", 1)
+        self._port.ack(message)
+        if self._wants("refused"):
+            self._tell(Event("refused", task_id, name, error=str(error)))
+
+    async def _bury(
+        self, message: Received, failure: Failure | None, reason: str, attempt: int
+    ) -> None:
+        """Put a copy among the dead letters."""
+        if not self._app.spec.has_dead_letters:
+            return
+
+        assert failure is not None
+        await self._link.bury(
+            message,
+            {
+                wire.ATTEMPT: attempt,
+                wire.ERROR: wire.shortened(failure.message),
+                wire.ERROR_TYPE: failure.error_type,
+                wire.TRACEBACK: wire.shortened(failure.traceback),
+                wire.REASON: reason,
+                wire.DEAD_AT: datetime.now(UTC).isoformat(),
+                wire.QUEUE: message.queue,
+            },
+        )
+
+    # -- events
+
+    def cancel(self, task_id: str) -> None:
+        """Do not run a task, and stop it if it runs."""
+        self._cancelled[task_id] = None
+        if len(self._cancelled) > CANCELLED_MAX:
+            del self._cancelled[next(iter(self._cancelled))]
+
+        running = self.cancellable.get(task_id)
+        if running is not None:
+            running.cancel()
+
+    async def finish(self) -> None:
+        """Wait until what is to be published is."""
+        if self._publishing:
+            await asyncio.wait(set(self._publishing))
+
+    def _wants(self, kind: str) -> bool:
+        return self._events_published or self._app.callbacks.want(kind)
+
+    def _emit(self, event: Event) -> None:
+        """Take an event of a task's own, from any thread."""
+        self._loop.call_soon_threadsafe(self._tell, event)
+
+    def _tell(self, event: Event) -> None:
+        from dataclasses import replace
+
+        event = replace(event, worker=self._owner)
+        self._app.callbacks.tell(event)
+        if self._events_published or event.kind not in KINDS:
+            task = self._loop.create_task(self._publish(event))
+            self._publishing.add(task)
+            task.add_done_callback(self._publishing.discard)
+
+    async def _publish(self, event: Event) -> None:
+        try:
+            client = await self._link.client()
+            await client.publish(f"{self._app.name}.event.{event.topic}", event.as_dict())
+        except (ToolkitError, OSError) as problem:
+            LOG.warning("the event %s was not published: %s", event.topic, problem)
+
+
+CANCELLED_MAX: Final = 10_000
+"""Tasks that are not to be run, of which it is not known yet where they are."""

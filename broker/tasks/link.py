@@ -1,0 +1,107 @@
+"""Toolkit, tasks: what one event loop has of the broker.
+
+A client for what happens seldom, a port for what happens once per task. Both connect again by
+themselves; what has to be set up anew after that is a callback here.
+
+Invariant: callbacks run before the port says that it is open, so whatever waited for that finds
+everything in place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING
+
+from broker.client import wire
+from broker.client.client import Client, connect
+from broker.client.errors import Unroutable
+from broker.client.options import Options
+from broker.client.spec import DEAD_EXCHANGE
+from broker.tasks.port import CONNECTION_ERRORS, Port
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from broker.client.spec import QueueSpec
+    from broker.tasks.intake import Received
+
+__all__ = ["Link"]
+
+
+class Link:
+    """A client and a port to the broker at ``url``."""
+
+    def __init__(self, url: str, *, name: str, timeout: float = 10.0) -> None:
+        self.url = url
+        self._name = name
+        self._timeout = timeout
+        self._client: Client | None = None
+        self._lock = asyncio.Lock()
+        self._setups: dict[str, Callable[[], Awaitable[None]]] = {}
+        self._declared: set[str] = set()
+        self.port = Port(url, name=name, on_open=self._set_up)
+
+    async def start(self) -> None:
+        """Connect."""
+        await self.port.start(self._timeout)
+
+    async def client(self) -> Client:
+        """Return the client, connected when it is first needed."""
+        if self._client is None:
+            async with self._lock:
+                if self._client is None:
+                    options = Options(timeout=self._timeout)
+                    self._client = await connect(self.url, name=self._name, options=options)
+
+        return self._client
+
+    def has_declared(self, queue: str) -> bool:
+        """Say whether a queue was declared over this."""
+        return queue in self._declared
+
+    async def declare(self, queue: str, spec: QueueSpec) -> None:
+        """Declare a queue, unless this was done."""
+        if queue not in self._declared:
+            client = await self.client()
+            await client.declare(queue, spec)
+            self._declared.add(queue)
+
+    async def resend(self, message: Received, delay: float, changes: Mapping[str, object]) -> None:
+        """Send a copy of a message to its queue, to arrive in so many seconds."""
+        client = await self.client()
+        copy = wire.copy_of(message.raw, changes)
+        await client.core.send("", message.queue, copy, delay=delay)
+
+    async def bury(self, message: Received, changes: Mapping[str, object]) -> bool:
+        """Put a copy of a message among the dead letters; say whether anybody keeps those."""
+        client = await self.client()
+        copy = wire.copy_of(message.raw, changes)
+        try:
+            await client.core.send(DEAD_EXCHANGE, message.queue, copy)
+        except Unroutable:
+            return False
+
+        return True
+
+    async def on_open(self, name: str, set_up: Callable[[], Awaitable[None]]) -> None:
+        """Run ``set_up`` now, and whenever the port has connected again."""
+        self._setups[name] = set_up
+        if self.port.is_open:
+            await set_up()
+
+    def forget(self, name: str) -> None:
+        """Do not run it any more."""
+        self._setups.pop(name, None)
+
+    async def close(self) -> None:
+        """Close both connections."""
+        await self.port.close()
+        client, self._client = self._client, None
+        if client is not None:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await client.close()
+
+    async def _set_up(self, _port: Port) -> None:
+        for set_up in list(self._setups.values()):
+            await set_up()

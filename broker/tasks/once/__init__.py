@@ -1,0 +1,4 @@
+"""Stores that remember which task has been done, for guarantee ``effectively_once``.
+
+Layer: tasks.
+"""

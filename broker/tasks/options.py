@@ -1,0 +1,177 @@
+"""Toolkit, tasks: what can be said about a task, and about how often it may run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
+
+from broker.client.errors import InvalidValue
+from broker.client.spec import check_queue_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.client.codecs import Codec
+    from broker.client.retry import Retry
+    from broker.client.spec import QueueSpec
+    from broker.tasks.once.base import IdempotencyStore
+    from broker.tasks.partition import Partitions
+    from broker.tasks.results.base import ResultBackend
+
+__all__ = [
+    "GUARANTEES",
+    "Guarantee",
+    "Options",
+    "OptionsGiven",
+    "PeriodicGiven",
+    "Settings",
+    "WorkerSettings",
+    "checked_guarantee",
+]
+
+Guarantee = Literal["at_most_once", "at_least_once", "effectively_once"]
+"""``at_most_once``: settled before it runs, and not run again, whatever happens.
+
+``at_least_once``: settled when it is done; run again when a worker dies before that.
+
+``effectively_once``: as that, and what is done is remembered in an idempotency store: it is not
+done again, and a worker that was thought to be dead and is not cannot finish."""
+
+GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
+
+
+Overlap = Literal["allow", "skip"]
+Missed = Literal["last", "all", "skip"]
+
+
+class Settings(TypedDict, total=False):
+    """What :class:`broker.tasks.Tasks` can be told."""
+
+    codec: str | Codec
+    """What arguments and results are written with: ``json``, ``msgpack``, ``pickle`` or one of your
+    own."""
+
+    accept: Iterable[str | Codec]
+    """What else to read; pickle only if it is named here or there."""
+
+    results: ResultBackend | Literal["amqp"] | None
+    """Where results are kept; None is nowhere."""
+
+    guarantee: Guarantee
+    """How often a task may run; workers and tasks can be told otherwise."""
+
+    once: IdempotencyStore | None
+    """The idempotency store that ``effectively_once`` needs."""
+
+    retry: Retry
+    """What to do when a task raises, unless the task says otherwise. By default it fails."""
+
+    queue: str
+    """The queue of tasks that name none; by default that of the application's name."""
+
+    spec: QueueSpec
+    """What the queues are like."""
+
+    publish_events: bool
+    """Whether to publish what happens to tasks, for other processes."""
+
+    timeout: float
+    """How many seconds to wait for the broker."""
+
+
+class OptionsGiven(TypedDict, total=False):
+    """What ``@tasks.task(...)`` can be told; :class:`Options` says what it means."""
+
+    queue: str
+    retry: Retry
+    guarantee: Guarantee
+    timeout: float
+    priority: int
+    ttl: float
+    result: bool
+    partitions: Partitions
+    blocking: bool
+
+
+class PeriodicGiven(OptionsGiven, total=False):
+    """What ``@tasks.every(...)`` can be told."""
+
+    tz: str
+    """The time zone of a cron expression; by default UTC."""
+
+    overlap: Overlap
+    """``allow`` it to begin while the run before goes on, or ``skip`` that tick."""
+
+    missed: Missed
+    """What to do about ticks at which no worker was there: run the ``last`` of them, ``all``, or
+    ``skip`` them. A tick that is less than ten seconds late is not missed."""
+
+
+class WorkerSettings(TypedDict, total=False):
+    """What :class:`broker.tasks.Worker` is seldom told."""
+
+    grace: float
+    """How many seconds to wait for what runs when stopping; 30 by default."""
+
+    beat: bool
+    """Whether to take part in firing periodic tasks; by default it does."""
+
+    lease: float
+    """How many seconds a dead worker's tasks stay its own, with ``effectively_once``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How a task is sent and run."""
+
+    queue: str
+    retry: Retry
+    guarantee: Guarantee | None = None
+    """None: as the worker says."""
+
+    timeout: float | None = None
+    """Seconds that an attempt may take."""
+
+    priority: int | None = None
+    ttl: float | None = None
+    """Seconds that it may wait in its queue before it is not worth running any more."""
+
+    result: bool = True
+    """Whether to keep what it returns."""
+
+    partitions: Partitions | None = None
+    blocking: bool = True
+    """Whether a function that is not ``async`` runs in a thread, so that others go on."""
+
+    key: str | None = None
+    """The id to send it under, for something that is to be done once however often it is sent."""
+
+    def __post_init__(self) -> None:
+        check_queue_name(self.queue)
+        for name in ("timeout", "ttl"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InvalidValue(f"{name} is to be a number of seconds above 0, not {value!r}")
+
+        if self.guarantee is not None:
+            checked_guarantee(self.guarantee)
+
+        if self.guarantee == "at_most_once" and self.retry.attempts > 1:
+            raise InvalidValue("what runs at most once cannot be retried; leave one of both out")
+
+        if self.key is not None and not 1 <= len(self.key.encode()) <= 200:
+            raise InvalidValue("a key is a text of 1 to 200 bytes")
+
+
+def checked_guarantee(value: str) -> Guarantee:
+    """Return a guarantee, or raise InvalidValue."""
+    for known in GUARANTEES:
+        if value == known:
+            return known
+
+    # dmq's name for what cannot be had, and what it can only mean.
+    if value == "exactly_once":
+        return "effectively_once"
+
+    raise InvalidValue(f"a guarantee is one of {', '.join(GUARANTEES)}, not {value!r}")

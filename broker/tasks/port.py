@@ -1,0 +1,357 @@
+"""Toolkit, tasks: the connection that tasks and their results pass through.
+
+What happens once per task happens here, close above aiormq: acknowledgements and results of one
+turn of the event loop are one write. Everything else, from declaring queues to dead letters, is
+the client's (:mod:`broker.client`).
+
+Invariant: what is posted before an acknowledgement is on the wire before it, on the same channel:
+so a broker that has seen the acknowledgement has seen the result. A settlement of a delivery that
+came over a connection that is gone does nothing and answers False.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from typing import TYPE_CHECKING, Final
+
+import aiormq
+from aiormq.abc import ChannelFrame
+from aiormq.channel import Channel
+from aiormq.exceptions import AMQPError, ChannelInvalidStateError
+
+from broker.client.errors import AccessRefused, Closed, Unavailable
+from broker.client.link import safe_url
+from broker.tasks.frames import ack_frame, nack_frame, publish_frames
+from broker.tasks.intake import Intake
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from aiormq.abc import AbstractChannel, AbstractConnection
+
+    from broker.tasks.intake import Received
+
+__all__ = ["CONNECTION_ERRORS", "Port"]
+
+LOG: Final = logging.getLogger("leveret.tasks")
+
+CONNECTION_ERRORS: Final = (
+    AMQPError,
+    ChannelInvalidStateError,
+    OSError,
+    asyncio.TimeoutError,
+    RuntimeError,
+)
+"""What aiormq raises when there is no connection, or not any more."""
+
+BACKOFF_S: Final = 0.1
+BACKOFF_MAX_S: Final = 10.0
+FULL_S: Final = 0.005
+"""When aiormq's own buffer is full, how long until the next try."""
+
+UNCONFIRMED_MAX: Final = 1000
+"""Sends that may wait for the broker's confirm at once; more of them wait for their turn."""
+
+
+class Port:
+    """A connection with two channels: one confirms what is sent, one consumes and settles.
+
+    Args:
+        url: of the broker.
+        name: what the broker's lists of connections call this one.
+        on_open: called after each connecting, to consume what is to be consumed.
+
+    """
+
+    def __init__(
+        self, url: str, *, name: str, on_open: Callable[[Port], Awaitable[None]] | None = None
+    ) -> None:
+        self._url = url
+        self._name = name
+        self._on_open = on_open
+        self._connection: AbstractConnection | None = None
+        self._work: AbstractChannel | None = None
+        self._confirms: AbstractChannel | None = None
+        self._frame_max = 0
+        self._buffer: list[bytes] = []
+        self._is_flush_due = False
+        self._prefetch = 0
+        self._barrier: asyncio.Future[None] | None = None
+        self._work_intake: Intake | None = None
+        self._confirm_intake: Intake | None = None
+        self._is_open = asyncio.Event()
+        self._is_closed = False
+        self._keeper: asyncio.Task[None] | None = None
+        self._sending = asyncio.Semaphore(UNCONFIRMED_MAX)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._is_open.is_set()
+
+    @property
+    def work_channel(self) -> AbstractChannel | None:
+        """The channel that consumes; deliveries of any other one are stale."""
+        return self._work
+
+    async def start(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109
+        """Connect, and stay connected until closed.
+
+        Raises:
+            Unavailable: no broker could be reached in time; it is not tried any more.
+            AccessRefused: the broker did not let us in.
+
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self._connect_first()
+        except TimeoutError:
+            raise Unavailable(f"no broker at {safe_url(self._url)} within {timeout} s") from None
+
+        self._keeper = asyncio.get_running_loop().create_task(self._keep())
+
+    async def _connect_first(self) -> None:
+        wait_s = BACKOFF_S
+        while True:
+            try:
+                return await self._connect()
+            except aiormq.exceptions.AuthenticationError as problem:
+                raise AccessRefused(f"refused by {safe_url(self._url)}: {problem}") from problem
+            except CONNECTION_ERRORS as problem:
+                LOG.debug("no connection to %s yet: %r", safe_url(self._url), problem)
+                await asyncio.sleep(wait_s)
+                wait_s = min(wait_s * 2, BACKOFF_MAX_S)
+
+    async def wait_open(self) -> None:
+        """Wait until there is a connection."""
+        while not self._is_open.is_set():
+            if self._is_closed:
+                raise Closed("closed")
+
+            await self._is_open.wait()
+
+    async def close(self) -> None:
+        """Write what is buffered, and close the connection."""
+        self._is_closed = True
+        self._flush()
+        if self._keeper is not None:
+            self._keeper.cancel()
+            await asyncio.gather(self._keeper, return_exceptions=True)
+
+        connection, self._connection = self._connection, None
+        self._is_open.clear()
+        if connection is not None:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                # A round trip: what was written before has been read by the broker.
+                if self._work is not None and not self._work.is_closed:
+                    await self._work.basic_qos(prefetch_count=1)
+
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await connection.close()
+
+        self._lose()
+
+    async def channel(self) -> Channel:
+        """Open one more channel, without confirms."""
+        if self._connection is None:
+            raise Unavailable("not connected")
+
+        channel = await self._connection.channel(publisher_confirms=False)
+        assert isinstance(channel, Channel)
+        return channel
+
+    async def consume(
+        self,
+        queue: str,
+        handler: Callable[[Received], None],
+        *,
+        prefetch: int = 0,
+        no_ack: bool = False,
+    ) -> str:
+        """Consume a queue on the work channel; return the consumer tag.
+
+        The handler is called from the reader of the connection, so it starts work and returns.
+        """
+        work, intake = self._work, self._work_intake
+        if work is None or intake is None:
+            raise Unavailable("not connected")
+
+        if not no_ack:
+            self._prefetch = prefetch
+            await work.basic_qos(prefetch_count=prefetch)
+
+        ok = await work.basic_consume(queue, _unused, no_ack=no_ack)
+        assert ok.consumer_tag is not None
+        intake.handle(ok.consumer_tag, queue, handler)
+        return ok.consumer_tag
+
+    async def cancel(self, consumer_tag: str) -> None:
+        """Stop consuming."""
+        if self._work is not None:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await self._work.basic_cancel(consumer_tag)
+
+    def ack(self, message: Received) -> bool:
+        """Acknowledge. Answer False, and do nothing, if the connection it came over is gone."""
+        channel = message.channel
+        if channel is not self._work:
+            return False
+
+        self._write(ack_frame(channel.number, message.method.delivery_tag or 0))
+        return True
+
+    def nack(self, message: Received, *, requeue: bool) -> bool:
+        """Hand back, or drop. Answer False if the connection it came over is gone."""
+        channel = message.channel
+        if channel is not self._work:
+            return False
+
+        self._write(nack_frame(channel.number, message.tag, requeue=requeue))
+        return True
+
+    async def barrier(self) -> None:
+        """Return when the broker has read all that was written before, settlements included."""
+        barrier = self._barrier
+        if barrier is None:
+            barrier = self._barrier = asyncio.ensure_future(self._round_trip())
+
+        # Whoever gives up waiting does not take it away from the others.
+        await asyncio.shield(barrier)
+
+    async def _round_trip(self) -> None:
+        # One for all that ask in this turn of the loop; who asks later gets the next one.
+        await asyncio.sleep(0)
+        self._barrier = None
+        self._flush()
+        # aiormq has no event for that its own buffer has room again.
+        while self._buffer:  # noqa: ASYNC110
+            await asyncio.sleep(FULL_S)
+
+        if self._work is None:
+            raise Unavailable("not connected")
+
+        try:
+            await self._work.basic_qos(prefetch_count=self._prefetch)
+        except CONNECTION_ERRORS as problem:
+            raise Unavailable("the connection was lost") from problem
+
+    def post(self, routing_key: str, props: bytes, body: bytes) -> bool:
+        """Send to a queue without a confirm, before whatever is settled after this."""
+        work = self._work
+        if work is None:
+            return False
+
+        target = ("", routing_key, False)
+        self._write(publish_frames(work.number, target, props, body, self._frame_max))
+        return True
+
+    async def send(self, queue: str, message_id: str, props: bytes, body: bytes) -> None:
+        """Send to a queue, and wait until the broker has it; again if the connection is lost.
+
+        Raises:
+            Unroutable: there is no such queue.
+            QueueFull: it has reached its limit.
+
+        """
+        async with self._sending:
+            while True:
+                channel, intake = self._confirms, self._confirm_intake
+                if channel is None or intake is None:
+                    await self.wait_open()
+                    continue
+
+                target = ("", queue, True)
+                frames = publish_frames(channel.number, target, props, body, self._frame_max)
+                confirmed = intake.expect_confirm(message_id)
+                self._write(frames)
+                try:
+                    return await confirmed
+                except Unavailable as problem:
+                    LOG.debug("sending %s again: %s", message_id, problem)
+
+    def _write(self, data: bytes) -> None:
+        self._buffer.append(data)
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        connection = self._connection
+        if connection is None or not self._buffer:
+            return
+
+        data = b"".join(self._buffer)
+        try:
+            connection.write_queue.put_nowait(ChannelFrame(payload=data, should_close=False))
+        except asyncio.QueueFull:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_later(FULL_S, self._flush)
+            return
+
+        self._buffer.clear()
+
+    async def _keep(self) -> None:
+        """Connect again whenever the connection is lost."""
+        while not self._is_closed:
+            connection, channel = self._connection, self._work
+            if connection is not None and channel is not None:
+                await self._until_lost(connection)
+
+            self._lose()
+            wait_s = BACKOFF_S
+            LOG.warning("the connection to %s is lost", safe_url(self._url))
+            while not self._is_closed:
+                try:
+                    await self._connect()
+                    LOG.info("connected to %s again", safe_url(self._url))
+                    break
+                except CONNECTION_ERRORS as problem:
+                    LOG.debug("not connected: %r", problem)
+                    await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311
+                    wait_s = min(wait_s * 2, BACKOFF_MAX_S)
+
+    def _lose(self) -> None:
+        self._is_open.clear()
+        self._buffer.clear()
+        self._connection = self._work = self._confirms = None
+        lost, self._confirm_intake, self._work_intake = self._confirm_intake, None, None
+        if lost is not None:
+            lost.lose()
+
+    async def _until_lost(self, connection: AbstractConnection) -> None:
+        watched = [connection.closing]
+        watched += [one.closing for one in (self._work, self._confirms) if one is not None]
+        await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        with contextlib.suppress(*CONNECTION_ERRORS):
+            await connection.close()
+
+    async def _connect(self) -> None:
+        connection = await aiormq.connect(
+            self._url, client_properties={"connection_name": self._name}
+        )
+        try:
+            self._frame_max = connection.connection_tune.frame_max
+            self._confirms = await connection.channel(publisher_confirms=True)
+            self._work = await connection.channel(publisher_confirms=False)
+            self._confirm_intake = Intake(self._confirms)
+            self._work_intake = Intake(self._work)
+            self._connection = connection
+            self._buffer.clear()
+            if self._on_open is not None:
+                await self._on_open(self)
+        except BaseException:
+            self._lose()
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await connection.close()
+
+            raise
+
+        self._is_open.set()
+
+
+async def _unused(_message: object) -> None:
+    """Be what aiormq would call, if it saw deliveries."""

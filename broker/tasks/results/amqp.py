@@ -1,0 +1,204 @@
+"""Toolkit, tasks: results over AMQP, with no other server than the broker.
+
+By default a result goes back to the process that sent the task: one queue per process, and a
+result is one more message. With ``shared=True`` each task has a queue of its own for its result,
+where any process finds it as often as it likes.
+
+Invariant: whatever nobody fetches is gone after the time to live: queues expire, and so does what
+a process keeps. A result is posted on the channel that acknowledges its task, before that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from typing import TYPE_CHECKING, Final
+
+from broker.client.errors import Unavailable
+from broker.tasks.frames import template
+from broker.tasks.identity import new_id
+from broker.tasks.per_loop import PerLoop
+from broker.tasks.port import CONNECTION_ERRORS
+from broker.tasks.results.base import TTL_S, ResultBackend, Stored
+from broker.tasks.results.memory import MemoryResults
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from aiormq.abc import AbstractChannel, DeliveredMessage
+    from pamqp.common import FieldValue
+
+    from broker.tasks.intake import Received
+    from broker.tasks.link import Link
+
+__all__ = ["AmqpResults"]
+
+PROGRESS: Final = "progress"
+"""The type of messages that are not final."""
+RETRY_S: Final = 0.2
+
+
+class _Inbox:
+    """Where results of one event loop's tasks arrive."""
+
+    def __init__(self, ttl_s: float) -> None:
+        self.queue = f"leveret.results.{new_id()}"
+        self.kept = MemoryResults(ttl_s)
+        self.link: Link | None = None
+
+
+class AmqpResults(ResultBackend):
+    """Keeps results in queues.
+
+    Args:
+        ttl: for how many seconds.
+        shared: let any process ask, at the price of a queue per task; else the one that sent it.
+
+    """
+
+    def __init__(self, ttl: float = TTL_S, *, shared: bool = False) -> None:
+        super().__init__(ttl)
+        self.is_shared = shared
+        self._inboxes: PerLoop[_Inbox] = PerLoop()
+
+    async def prepare(self, link: Link) -> str:
+        if self.is_shared:
+            return ""
+
+        inbox = self._inboxes.get()
+        if inbox is None or inbox.link is not link:
+            inbox = self._inboxes.set(_Inbox(self.ttl_s))
+            inbox.link = link
+            await link.on_open("results", lambda: self._open_inbox(link))
+
+        return inbox.queue
+
+    async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
+        kind = "" if stored.is_final else PROGRESS
+        props = template(stored.content_type, kind, is_persistent=self.is_shared).with_id(task_id)
+        if not self.is_shared:
+            if reply_to:
+                link.port.post(reply_to, props, stored.body)
+
+            return
+
+        queue = self._queue_of(task_id)
+        work = link.port.work_channel
+        if work is not None:
+            await work.queue_declare(
+                queue, durable=True, nowait=True, arguments=self._arguments(one=True)
+            )
+            link.port.post(queue, props, stored.body)
+
+    async def get(self, task_id: str, *, link: Link) -> Stored | None:
+        if not self.is_shared:
+            inbox = self._inboxes.get()
+            return None if inbox is None else await inbox.kept.get(task_id, link=link)
+
+        async with self._opened(task_id, link) as channel:
+            message = await channel.basic_get(self._queue_of(task_id))
+            return _stored(message) if message.delivery_tag is not None else None
+
+    async def wait(self, task_id: str, *, link: Link) -> Stored:
+        if not self.is_shared:
+            await self.prepare(link)
+            inbox = self._inboxes.get()
+            assert inbox is not None
+            return await inbox.kept.wait(task_id, link=link)
+
+        while True:
+            try:
+                return await self._wait_shared(task_id, link)
+            except (*CONNECTION_ERRORS, Unavailable):
+                await asyncio.sleep(RETRY_S)
+                await link.port.wait_open()
+
+    async def forget(self, task_id: str, *, link: Link) -> None:
+        inbox = self._inboxes.get()
+        if inbox is not None:
+            await inbox.kept.forget(task_id, link=link)
+
+        if self.is_shared:
+            async with self._opened(task_id, link) as channel:
+                await channel.queue_delete(self._queue_of(task_id))
+
+    async def close(self) -> None:
+        inbox = self._inboxes.pop()
+        if inbox is None or inbox.link is None:
+            return
+
+        inbox.link.forget("results")
+        work = inbox.link.port.work_channel
+        if work is not None:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await work.queue_delete(inbox.queue)
+
+    async def _open_inbox(self, link: Link) -> None:
+        inbox, work = self._inboxes.get(), link.port.work_channel
+        if inbox is None or work is None:
+            return
+
+        kept = inbox.kept
+
+        def arrive(message: Received) -> None:
+            props = message.properties
+            stored = Stored(props.content_type or "", message.body, props.message_type != PROGRESS)
+            kept.put(props.message_id or "", stored)
+
+        # No exclusive queue: one of those would be gone when the connection is, results and all.
+        await work.queue_declare(inbox.queue, durable=True, arguments=self._arguments(one=False))
+        await link.port.consume(inbox.queue, arrive, no_ack=True)
+
+    async def _wait_shared(self, task_id: str, link: Link) -> Stored:
+        arrived: asyncio.Queue[Stored] = asyncio.Queue()
+
+        async def arrive(message: DeliveredMessage) -> None:
+            arrived.put_nowait(_stored(message))
+
+        async with self._opened(task_id, link) as channel:
+            await channel.basic_consume(self._queue_of(task_id), arrive)
+            while True:
+                waiting = asyncio.ensure_future(arrived.get())
+                try:
+                    await asyncio.wait(
+                        (waiting, channel.closing), return_when=asyncio.FIRST_COMPLETED
+                    )
+                    if not waiting.done():
+                        raise Unavailable("the connection was lost")
+
+                    stored = waiting.result()
+                finally:
+                    waiting.cancel()
+
+                if stored.is_final:
+                    return stored
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, task_id: str, link: Link) -> AsyncIterator[AbstractChannel]:
+        """Open a channel, which gives back when it is closed whatever it was shown."""
+        channel = await link.port.channel()
+        try:
+            await channel.queue_declare(
+                self._queue_of(task_id), durable=True, arguments=self._arguments(one=True)
+            )
+            yield channel
+        finally:
+            with contextlib.suppress(*CONNECTION_ERRORS):
+                await channel.close()
+
+    def _queue_of(self, task_id: str) -> str:
+        return f"leveret.result.{task_id}"
+
+    def _arguments(self, *, one: bool) -> dict[str, FieldValue]:
+        ttl_ms = math.ceil(self.ttl_s * 1000)
+        found: dict[str, FieldValue] = {"x-expires": max(ttl_ms, 1000), "x-message-ttl": ttl_ms}
+        if one:
+            found |= {"x-max-length": 1, "x-overflow": "drop-head"}
+
+        return found
+
+
+def _stored(message: DeliveredMessage) -> Stored:
+    props = message.header.properties
+    return Stored(props.content_type or "", message.body, props.message_type != PROGRESS)

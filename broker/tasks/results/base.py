@@ -1,0 +1,106 @@
+"""Toolkit, tasks: what a result backend does. It keeps octets and does not look into them.
+
+Invariant: a result that was stored is found until its time to live is over, by whoever waited for
+it before it was there as well as by whoever comes later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from broker.tasks.link import Link
+
+__all__ = ["TTL_S", "ResultBackend", "Stored", "Waiters"]
+
+TTL_S: Final = 3600.0
+
+
+class Stored(NamedTuple):
+    """What is kept of a task."""
+
+    content_type: str
+    body: bytes
+    is_final: bool = True
+
+
+class ResultBackend(ABC):
+    """Keeps results for ``ttl`` seconds."""
+
+    is_shared: bool = True
+    """Whether a process that did not send a task can ask for its result."""
+
+    def __init__(self, ttl: float = TTL_S) -> None:
+        if isinstance(ttl, bool) or not (math.isfinite(ttl) and ttl > 0):
+            raise ValueError(f"ttl is a number of seconds above 0, not {ttl!r}")
+
+        self.ttl_s = float(ttl)
+
+    async def prepare(self, link: Link) -> str:
+        """Get ready to wait for results of tasks sent over ``link``.
+
+        Return where they are to go, which is sent along with each task; empty if that is known.
+        """
+        return ""
+
+    @abstractmethod
+    async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
+        """Keep what came of a task. A later call replaces an earlier one."""
+
+    @abstractmethod
+    async def get(self, task_id: str, *, link: Link) -> Stored | None:
+        """Return what is kept of a task; None if there is nothing, or not any more."""
+
+    @abstractmethod
+    async def wait(self, task_id: str, *, link: Link) -> Stored:
+        """Wait until the final outcome of a task is there, and return it."""
+
+    @abstractmethod
+    async def forget(self, task_id: str, *, link: Link) -> None:
+        """Let go of what is kept of a task."""
+
+    async def close(self) -> None:
+        """Let go of the running loop's connections."""
+        return
+
+
+class Waiters:
+    """Who waits for what, in one event loop."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Future[None]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, task_id: str) -> asyncio.Future[None]:
+        """Return a future that :meth:`wake` completes."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(task_id, set()).add(future)
+        return future
+
+    def discard(self, task_id: str, future: asyncio.Future[None]) -> None:
+        """Wait no longer."""
+        waiting = self._waiting.get(task_id)
+        if waiting is not None:
+            waiting.discard(future)
+            if not waiting:
+                del self._waiting[task_id]
+
+    def has(self, task_id: str) -> bool:
+        """Say whether anybody waits for this."""
+        return task_id in self._waiting
+
+    def wake(self, task_id: str) -> None:
+        """Tell those who wait for this that there is something to look at."""
+        for future in self._waiting.pop(task_id, ()):
+            if not future.done():
+                future.set_result(None)
+
+    def wake_all(self) -> None:
+        """Tell everybody to look again."""
+        for task_id in list(self._waiting):
+            self.wake(task_id)

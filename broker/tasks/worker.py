@@ -1,0 +1,314 @@
+"""Toolkit, tasks: a worker: takes tasks from their queues and runs them, in one event loop.
+
+Invariant: no more tasks than ``concurrency`` run at once, and no more than ``prefetch`` are taken
+from the broker before others can have them. A worker that stops takes no more, hands back what it
+has not begun, and lets what runs end; what does not end in time is handed back as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
+
+from broker.client.errors import InvalidValue, ToolkitError
+from broker.tasks.beat import Beat
+from broker.tasks.board import Board, Snapshot
+from broker.tasks.execution import Execution
+from broker.tasks.identity import new_owner
+from broker.tasks.options import Guarantee, WorkerSettings, checked_guarantee
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+
+    from broker.tasks.app import Tasks
+    from broker.tasks.intake import Received
+
+__all__ = ["Worker"]
+
+LOG: Final = logging.getLogger("leveret.tasks")
+
+CONCURRENCY: Final = 10
+GRACE_S: Final = 30.0
+FAULT_S: Final = 1.0
+LEASE_S: Final = 15.0
+"""How long after a worker's death its tasks are still its own. It says every third of that that it
+lives; a store's clock and a busy machine need some room."""
+
+
+class Worker:
+    """Runs the tasks of an application, in the running event loop.
+
+    ::
+
+        async with Worker(tasks):           # in a test
+            assert await (await add.q(2, 3)).result(timeout=10) == 5
+
+        await Worker(tasks).run()           # until it is stopped
+
+    Args:
+        tasks: the application.
+        concurrency: how many tasks may run at once.
+        prefetch: how many may be here and not with others; by default as many as may run.
+        queues: of all the queues of the tasks, only these.
+        guarantee: instead of the application's.
+        settings: ``grace``, ``beat`` and ``lease``; see :class:`WorkerSettings`.
+
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        *,
+        concurrency: int = CONCURRENCY,
+        prefetch: int | None = None,
+        queues: Iterable[str] | None = None,
+        guarantee: Guarantee | None = None,
+        **settings: Unpack[WorkerSettings],
+    ) -> None:
+        if concurrency < 1:
+            raise InvalidValue(f"concurrency is to be a number from 1 on, not {concurrency!r}")
+
+        if prefetch is not None and not concurrency <= prefetch <= 65535:
+            raise InvalidValue(
+                f"prefetch is to be at least concurrency, {concurrency}, and not {prefetch!r}"
+            )
+
+        self.tasks = tasks
+        self.concurrency = concurrency
+        self.prefetch = prefetch or concurrency
+        self.guarantee: Guarantee = checked_guarantee(guarantee or tasks.guarantee)
+        self.grace = settings.get("grace", GRACE_S)
+        self.owner = new_owner()
+        self.board = Board(self.owner)
+        self._lease_s = settings.get("lease", LEASE_S)
+        self._queues = self._chosen(queues)
+        self._has_beat = settings.get("beat", True) and bool(tasks.periodic)
+        self._beat: Beat | None = None
+        self._execution: Execution | None = None
+        self._executor: ThreadPoolExecutor | None = None
+        self._consumer_tags: list[str] = []
+        self._running: set[asyncio.Task[None]] = set()
+        self._waiting: deque[Received] = deque()
+        self._background: list[asyncio.Task[None]] = []
+        self._is_stopping = False
+        self._stopped: asyncio.Event = asyncio.Event()
+        self._cancels: Any = None
+        self._check_once()
+
+    def _chosen(self, queues: Iterable[str] | None) -> list[str]:
+        known = self.tasks.queues()
+        if queues is None:
+            return list(known)
+
+        chosen = []
+        for name in queues:
+            # The name of a queue that is split stands for all its parts.
+            parts = [one for one in known if one == name or one.rpartition(".")[0] == name]
+            if not parts:
+                raise InvalidValue(
+                    f"no task uses the queue {name!r}; there are {', '.join(known) or 'none'}"
+                )
+
+            chosen += parts
+
+        return chosen
+
+    def _check_once(self) -> None:
+        guarantees = {task.options.guarantee for task in self.tasks.registered.values()}
+        if "effectively_once" in guarantees | {self.guarantee} and self.tasks.once is None:
+            raise InvalidValue(
+                "effectively_once needs an idempotency store: Tasks(once=SqliteOnce(...)), "
+                "RedisOnce, PostgresOnce or, within one process, MemoryOnce"
+            )
+
+    # -- running
+
+    async def run(self) -> None:
+        """Work until :meth:`stop` is called, or this is cancelled."""
+        await self.start()
+        try:
+            await self._stopped.wait()
+        finally:
+            await self.stop()
+
+    async def start(self) -> None:
+        """Connect and begin to work.
+
+        Raises:
+            Unavailable: no broker could be reached.
+
+        """
+        app = self.tasks
+        link = await app.link()
+        for name, spec in app.queues().items():
+            await link.declare(name, spec)
+
+        self._executor = ThreadPoolExecutor(self.concurrency, thread_name_prefix=f"{app.name}-task")
+        self._execution = Execution(
+            app,
+            link,
+            self.board,
+            guarantee=self.guarantee,
+            lease_s=self._lease_s,
+            executor=self._executor,
+        )
+        client = await link.client()
+        self._cancels = await client.subscribe(
+            f"{app.name}.control.cancel", self._on_cancel, type=str
+        )
+        loop = asyncio.get_running_loop()
+        if app.once is not None:
+            self._background.append(loop.create_task(self._keep_claims()))
+
+        if self._has_beat:
+            self._beat = Beat(app)
+            self._background.append(loop.create_task(self._beat.run()))
+
+        await link.on_open(f"worker {self.owner}", self._consume)
+
+    async def stop(self, grace: float | None = None) -> None:
+        """Stop taking tasks, hand back those not begun, and wait for those that run.
+
+        Args:
+            grace: how many seconds to wait; what still runs then is cancelled and handed back.
+
+        """
+        if self._is_stopping:
+            await self._stopped.wait()
+            return
+
+        self._is_stopping = True
+        self.board.is_draining = True
+        app = self.tasks
+        link = await app.link()
+        link.forget(f"worker {self.owner}")
+        for task in self._background:
+            task.cancel()
+
+        await asyncio.gather(*self._background, return_exceptions=True)
+        for tag in self._consumer_tags:
+            await link.port.cancel(tag)
+
+        while self._waiting:
+            link.port.nack(self._waiting.popleft(), requeue=True)
+
+        await self._drain(self.grace if grace is None else grace)
+        if self._execution is not None:
+            await self._execution.finish()
+
+        await app.callbacks.finish()
+        if self._cancels is not None:
+            try:
+                await self._cancels.cancel()
+            except ToolkitError as problem:
+                LOG.debug("not unsubscribed: %r", problem)
+
+        if app.once is not None:
+            await app.once.release_owner(self.owner)
+
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+        await app.close()
+        self._stopped.set()
+
+    async def __aenter__(self) -> Self:
+        """Begin to work."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        """Stop."""
+        await self.stop()
+
+    def snapshot(self) -> Snapshot:
+        """Return what it is doing now."""
+        return self.board.snapshot(is_leader=self._beat is not None and self._beat.is_leader)
+
+    # -- inside
+
+    async def _consume(self) -> None:
+        """Consume everything on a new connection; what came over the last one is lost to us."""
+        port = (await self.tasks.link()).port
+        self._waiting.clear()
+        self._consumer_tags.clear()
+        specs = self.tasks.queues()
+        for queue in self._queues:
+            # A partition is in order, so one task at a time.
+            prefetch = 1 if specs[queue].single_active_consumer else self.prefetch
+            self._consumer_tags.append(await port.consume(queue, self._receive, prefetch=prefetch))
+
+    def _receive(self, message: Received) -> None:
+        if len(self._running) < self.concurrency and not self._is_stopping:
+            self._begin(message)
+        else:
+            self._waiting.append(message)
+            if self._is_stopping:
+                self._hand_back()
+
+    def _begin(self, message: Received) -> None:
+        assert self._execution is not None
+        task = asyncio.get_running_loop().create_task(self._execution.run(message))
+        self._running.add(task)
+        task.add_done_callback(self._ended)
+        task.leveret_message = message  # type: ignore[attr-defined]
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # The store, the results or the broker failed, not the task: it is not settled, and goes
+            # to somebody else.
+            LOG.error("handed back, because of: %r", error, exc_info=error)
+            # Not at once: it would come back at once, to fail again.
+            asyncio.get_running_loop().call_later(FAULT_S, self._nack, task)
+        elif task.cancelled():
+            self._nack(task)
+
+        if self._waiting and not self._is_stopping:
+            self._begin(self._waiting.popleft())
+
+    def _nack(self, task: asyncio.Task[None]) -> None:
+        link = self.tasks.current_link()
+        if link is not None:
+            link.port.nack(task.leveret_message, requeue=True)  # type: ignore[attr-defined]
+
+    def _hand_back(self) -> None:
+        link = self.tasks.current_link()
+        while self._waiting and link is not None:
+            link.port.nack(self._waiting.popleft(), requeue=True)
+
+    async def _drain(self, grace: float) -> None:
+        if self._running:
+            LOG.info("waiting for %d running tasks", len(self._running))
+            await asyncio.wait(set(self._running), timeout=grace)
+
+        left = set(self._running)
+        if left:
+            LOG.warning("%d tasks have not ended in time and are handed back", len(left))
+            for task in left:
+                task.cancel()
+
+            await asyncio.wait(left)
+
+    async def _keep_claims(self) -> None:
+        once = self.tasks.once
+        assert once is not None
+        while True:
+            await asyncio.sleep(self._lease_s / 3)
+            try:
+                await once.renew(self.owner, lease_s=self._lease_s)
+            except Exception as problem:  # whatever the store's library raises
+                LOG.warning("the idempotency store does not answer: %r", problem)
+
+    def _on_cancel(self, message: Any) -> None:
+        if self._execution is not None:
+            self._execution.cancel(str(message.body))
