@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from broker.reload import Reloader
     from broker.store.counted import DiskCounts
     from broker.telemetry import Telemetry
+    from broker.transport_security import TransportSecurity
 
     Log = Callable[[str, str, dict[str, object]], None]
 
@@ -246,6 +247,8 @@ class Application:
         self._kept = kept
         self.watches = watches
         self.verifier: ThreadedVerifier | None = None
+        # Certificates, and who waits to be known; None where no listener has to do with either.
+        self.security: TransportSecurity | None = None
         # Done when the broker cannot go on, with the reason.
         self.failure: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -275,6 +278,7 @@ class Application:
         clock = clock or SystemClock()
         loop = asyncio.get_running_loop()
         kept: Kept | None = None
+        security: TransportSecurity | None = None
         keeper = open_keeper(config, log)
         if keeper is not None:
             logs = VHostLogs(config.storage, keeper.make_directory, loop, log)
@@ -286,8 +290,12 @@ class Application:
             pump = Pump(node, clock, loop)
             verifier = ThreadedVerifier(loop, pump.run)
             node.logins.verifier = verifier
-            listeners, reception = await _listen(config, node, pump, log, make_session)
+            security = _secure(config, loop, clock, log)
+            listeners, reception = await _listen(config, node, pump, log, make_session, security)
         except BaseException:
+            if security is not None:
+                security.stop()
+
             if kept is not None:
                 kept.abandon()
 
@@ -298,6 +306,7 @@ class Application:
         app = cls(node, pump, reception, listeners, kept, watches)
         app.alarms = app._configured_alarms = config.alarms
         app.verifier = verifier
+        app.security = security
         if isinstance(log, EventLog):
             log.on_line = node.tell_of_line
 
@@ -380,8 +389,13 @@ class Application:
             self.save,
             _settings_of,
             _try_out,
+            self._take_on_security,
         )
         self.reloader = module.Reloader(around, config, load)
+
+    def _take_on_security(self, config: Config) -> None:
+        if self.security is not None:
+            self.security.take_on(config)
 
     def _sample(self) -> None:
         self._go_on_sampling(self.sampler.steps(self.node.clock.monotonic()))
@@ -434,6 +448,9 @@ class Application:
         if self.verifier is not None:
             self.verifier.stop()
 
+        if self.security is not None:
+            self.security.stop()
+
         if self._kept is not None:
             await self._kept.close()
 
@@ -441,6 +458,9 @@ class Application:
         """End as if killed: nobody is told anything, and nothing more is written."""
         self._reception.shut()
         self._listeners.close()
+        if self.security is not None:
+            self.security.stop()
+
         self._sampling.stop()
         for watch in self.watches:
             watch.stop()
@@ -463,8 +483,32 @@ class Application:
         self._reception.abort_all()
 
 
+def _secure(
+    config: Config, loop: asyncio.AbstractEventLoop, clock: Clock, log: Log
+) -> TransportSecurity | None:
+    """Load the certificates, where there are any.
+
+    Raises:
+        StartError: one of them cannot be loaded.
+
+    """
+    listeners = (*config.listeners.amqp, *config.listeners.amqps)
+    if not config.tls and all(one.proxies is None for one in listeners):
+        return None
+
+    made: TransportSecurity = import_module("broker.transport_security").TransportSecurity(
+        config, loop, clock, log
+    )
+    return made
+
+
 async def _listen(
-    config: Config, node: Node, pump: Pump, log: Log, make_session: SessionFactory
+    config: Config,
+    node: Node,
+    pump: Pump,
+    log: Log,
+    make_session: SessionFactory,
+    security: TransportSecurity | None,
 ) -> tuple[Listeners, Reception]:
     def open_session(link: Link, peer: Peer) -> Session:
         return make_session(node, link, peer)
@@ -477,10 +521,14 @@ async def _listen(
         limits.connection_rate_per_source_max,
     )
     reception = Reception(pump, open_session, log, connections_max=sockets_max(), rules=rules)
-    listeners = Listeners(reception)
+    listeners = Listeners(reception, None if security is None else security.antechamber)
+    if security is not None:
+        security.serve(reception)
+
     try:
-        for listener in config.listeners.amqp:
-            await listeners.open(listener.bind, listener.port, listener.backlog)
+        for one in (*config.listeners.amqp, *config.listeners.amqps):
+            terms = None if security is None else security.terms_of(one)
+            await listeners.open(one.bind, one.port, one.backlog, terms)
     except BaseException:
         reception.shut()
         listeners.close()

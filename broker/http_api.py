@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from broker.logs import LEVELS
 from broker.logs import Log as EventLog
@@ -30,17 +30,19 @@ if TYPE_CHECKING:
 
     from broker.config.schema import AlarmsConfig, Config
     from broker.core.node import Node
+    from broker.management.server import OpenEntrance
     from broker.metrics.sampler import Sampler
     from broker.net.gate import Gate
     from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.reload import Reloader
     from broker.store.counted import DiskCounts
+    from broker.transport_security import TransportSecurity
     from broker.watches import Watch
 
     Log = Callable[[str, str, dict[str, object]], None]
 
-__all__ = ["HTTPAPI", "Host", "start_http_api"]
+__all__ = ["HTTPAPI", "HTTPListening", "Host", "start_http_api"]
 
 
 class Host(Protocol):
@@ -52,6 +54,7 @@ class Host(Protocol):
     watches: list[Watch]
     alarms: AlarmsConfig
     reloader: Reloader | None
+    security: TransportSecurity | None
 
     @property
     def addresses(self) -> list[Address]: ...
@@ -87,17 +90,28 @@ class HTTPAPI:
         await self._server.stop()
 
 
-async def start_http_api(
-    app: Host,
-    sockets: list[socket.socket],
-    addresses: list[Address],
-    config: Config,
-    log: Log,
-) -> HTTPAPI:
+class HTTPListening(NamedTuple):
+    """Where the API is served.
+
+    Attributes:
+        sockets: that listen.
+        addresses: of these.
+        open_entrance: accepts at those that are for TLS; None where none is.
+
+    """
+
+    sockets: list[socket.socket]
+    addresses: list[Address]
+    open_entrance: OpenEntrance | None
+
+
+async def start_http_api(app: Host, where: HTTPListening, config: Config, log: Log) -> HTTPAPI:
     """Serve the API of a broker on sockets that listen."""
-    site = _site_of(app, addresses, config.origin.path, log)
+    site = _site_of(app, where.addresses, config.origin.path, log)
     access_log = log if config.log.has_access else None
-    server = ManagementServer(build_application(site), sockets, access_log)
+    server = ManagementServer(
+        build_application(site), where.sockets, access_log, where.open_entrance
+    )
     await server.start()
     return HTTPAPI(server)
 
@@ -105,8 +119,13 @@ async def start_http_api(
 def _site_of(app: Host, addresses: list[Address], config_path: str, log: Log) -> Site:
     def listeners() -> list[ListenerFact]:
         accepting = app.addresses if app.gate.is_accepting else []
-        amqp = [ListenerFact("amqp", *address) for address in accepting]
-        return amqp + [ListenerFact("http", *address) for address in addresses]
+        amqp = [
+            ListenerFact("amqp/ssl" if address.is_tls else "amqp", *address)
+            for address in accepting
+        ]
+        return amqp + [
+            ListenerFact("https" if address.is_tls else "http", *address) for address in addresses
+        ]
 
     around = Surroundings(
         listeners=listeners,

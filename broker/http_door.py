@@ -6,6 +6,7 @@ Layer: composition root.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from broker.net.door import Door, Server, open_all
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from broker.config.schema import Config
     from broker.http_api import Host
@@ -30,7 +31,7 @@ class HTTPDoor(Door):
     """A door of which one socket may be in the data directory.
 
     Args:
-        sockets: closed with this.
+        sockets: closed with this; with each what TLS connections are made with, if they are.
         serve: starts the server on them.
         local_path: of the socket that is removed with this; empty where there is none.
 
@@ -38,7 +39,7 @@ class HTTPDoor(Door):
 
     def __init__(
         self,
-        sockets: list[socket.socket],
+        sockets: Mapping[socket.socket, str | None],
         serve: Callable[[list[socket.socket], list[Address]], Awaitable[Server]],
         local_path: str,
     ) -> None:
@@ -62,37 +63,42 @@ def open_http_door(app: Host, config: Config, log: Log) -> HTTPDoor | None:
         StartError: the configuration names an address that cannot be had.
 
     """
-    sockets = _open_addresses(config, log) if config.management.is_enabled else []
+    opened = _open_addresses(config, log) if config.management.is_enabled else {}
     local = _open_local(app.data_directory, log)
     local_path = ""
     if local is not None:
         local_path, listening = local
-        sockets.append(listening)
+        opened[listening] = None
 
-    if not sockets:
+    if not opened:
         return None
 
     async def serve(sockets: list[socket.socket], addresses: list[Address]) -> Server:
         # AMQP goes on meanwhile.
         module = await asyncio.to_thread(import_module, "broker.http_api")
-        server: Server = await module.start_http_api(app, sockets, addresses, config, log)
+        entrances = None
+        if app.security is not None:
+            entrances = partial(app.security.open_entrance, opened)
+
+        api = module.HTTPListening(sockets, addresses, entrances)
+        server: Server = await module.start_http_api(app, api, config, log)
         return server
 
-    door = HTTPDoor(sockets, serve, local_path)
+    door = HTTPDoor(opened, serve, local_path)
     fields: dict[str, object] = {"listening": " ".join(map(str, door.addresses))}
     log("info", "management.started", {**fields, "socket": local_path or None})
     return door
 
 
-def _open_addresses(config: Config, log: Log) -> list[socket.socket]:
+def _open_addresses(config: Config, log: Log) -> dict[socket.socket, str | None]:
     try:
-        return open_all((one.bind, one.port) for one in config.management.listeners)
+        return open_all((one.bind, one.port, one.tls) for one in config.management.listeners)
     except StartError as problem:
         if config.origin.names(("management", "listeners")):
             raise
 
         log("warning", "management.unavailable", {"reason": str(problem)})
-        return []
+        return {}
 
 
 def _open_local(directory: str | None, log: Log) -> tuple[str, socket.socket] | None:

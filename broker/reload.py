@@ -70,6 +70,7 @@ class Surroundings(NamedTuple):
         save: waits until users, rights and the list of virtual hosts are on the disk.
         settings_of: what a configuration means to the core.
         try_out: makes everything a configuration declares in a broker that nobody sees.
+        set_security: has the certificates read anew, as a configuration names them.
 
     """
 
@@ -80,6 +81,7 @@ class Surroundings(NamedTuple):
     save: Callable[[], Awaitable[None]]
     settings_of: Callable[[Config], NodeSettings]
     try_out: Callable[[Config], None]
+    set_security: Callable[[Config], None]
 
 
 class Reloader:
@@ -180,6 +182,8 @@ class Reloader:
 
         if new.alarms != self.config.alarms:
             around.set_alarms(new.alarms)
+
+        around.set_security(new)
 
         self.config = new
         await self._settle()

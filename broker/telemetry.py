@@ -6,6 +6,7 @@ aiohttp comes in when Prometheus asks for the first time (net/door.py).
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.store.counted import DiskCounts
+    from broker.transport_security import TransportSecurity
     from broker.watches import Watch
 
     Log = Callable[[str, str, dict[str, object]], None]
@@ -40,6 +42,7 @@ class Host(Protocol):
     node: Node
     pump: Pump
     watches: list[Watch]
+    security: TransportSecurity | None
 
     @property
     def data_directory(self) -> str | None: ...
@@ -86,7 +89,7 @@ class Telemetry:
     def _open_prometheus(self, config: Config, log: Log) -> None:
         try:
             listeners = config.metrics.prometheus.listeners
-            sockets = open_all((one.bind, one.port) for one in listeners)
+            opened = open_all((one.bind, one.port, one.tls) for one in listeners)
         except StartError as problem:
             if config.origin.names(("metrics", "prometheus", "listeners")):
                 raise
@@ -100,11 +103,15 @@ class Telemetry:
             module = await asyncio.to_thread(import_module, "broker.management.server")
             application = scrape.build_scrape_application(self.read, self.read_rows)
             access_log = log if config.log.has_access else None
-            server: ManagementServer = module.ManagementServer(application, sockets, access_log)
+            security = self._app.security
+            entrances = None if security is None else partial(security.open_entrance, opened)
+            server: ManagementServer = module.ManagementServer(
+                application, sockets, access_log, entrances
+            )
             await server.start()
             return server
 
-        self._door = Door(sockets, serve)
+        self._door = Door(opened, serve)
         self.addresses = self._door.addresses
         log("info", "metrics.started", {"listening": " ".join(map(str, self.addresses))})
 

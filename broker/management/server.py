@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from aiohttp import web
 from aiohttp.abc import AbstractAccessLogger
@@ -22,13 +22,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Log = Callable[[str, str, dict[str, object]], None]
+    OpenEntrance = Callable[[socket.socket, Callable[[], asyncio.BaseProtocol]], "Closable | None"]
 
-__all__ = ["ManagementServer"]
+__all__ = ["Closable", "ManagementServer", "OpenEntrance"]
 
 SHUTDOWN_WAIT_S: Final = 1.0
 """How long requests that are under way have when the broker stops."""
 
 KEEP_ALIVE_S: Final = 60.0
+
+
+class Closable(Protocol):
+    """Something that accepts until it is closed."""
+
+    def close(self) -> None: ...
 
 
 class _AccessLog(AbstractAccessLogger):
@@ -72,6 +79,7 @@ class ManagementServer:
         application: the API.
         sockets: closed with the server.
         access_log: told of each request; None for nobody.
+        open_entrance: accepts in its own way at a socket; says None where it does not.
 
     """
 
@@ -80,9 +88,11 @@ class ManagementServer:
         application: web.Application,
         sockets: Sequence[socket.socket],
         access_log: Log | None = None,
+        open_entrance: OpenEntrance | None = None,
     ) -> None:
         self._sockets = sockets
-        self._local_servers: list[asyncio.AbstractServer] = []
+        self._open_entrance = open_entrance
+        self._servers: list[Closable] = []
         self._runner = web.AppRunner(
             application,
             access_log=cast("logging.Logger | None", access_log),
@@ -102,22 +112,28 @@ class ManagementServer:
             raise
 
     async def _serve(self, listening: socket.socket) -> None:
+        answerer = self._runner.server
+        assert answerer is not None
+        if self._open_entrance is not None:
+            entrance = self._open_entrance(listening, answerer)
+            if entrance is not None:
+                self._servers.append(entrance)
+                return
+
         if not is_local(listening.getsockname()):
             await web.SockSite(self._runner, listening).start()
             return
 
         # aiohttp has a site for these that makes the socket itself, for everybody to open.
         loop = asyncio.get_running_loop()
-        answerer = self._runner.server
-        assert answerer is not None
-        self._local_servers.append(await loop.create_unix_server(answerer, sock=listening))
+        self._servers.append(await loop.create_unix_server(answerer, sock=listening))
 
     async def stop(self) -> None:
         """Close everything; harmless when it is stopped."""
-        for server in self._local_servers:
+        for server in self._servers:
             server.close()
 
-        self._local_servers.clear()
+        self._servers.clear()
         await self._runner.cleanup()
         for listening in self._sockets:
             listening.close()

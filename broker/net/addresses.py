@@ -10,6 +10,9 @@ from broker.protocol.link import Peer
 if TYPE_CHECKING:
     from asyncio import BaseTransport
 
+    from broker.net.proxy_header import Proxied
+    from broker.protocol.link import TLSFacts
+
 __all__ = ["format_address", "is_loopback_address", "peer_of", "plain_address"]
 
 
@@ -35,17 +38,33 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def peer_of(transport: BaseTransport) -> Peer:
-    """Name both ends of an accepted socket; a peer that is gone again has no name."""
+def peer_of(
+    transport: BaseTransport, proxied: Proxied | None = None, tls: TLSFacts | None = None
+) -> Peer:
+    """Name both ends of an accepted socket; a peer that is gone again has no name.
+
+    Args:
+        transport: of the socket.
+        proxied: whom it is a proxy for.
+        tls: what was agreed on.
+
+    """
     host, port = _host_and_port(transport.get_extra_info("peername"))
     local_host, local_port = _host_and_port(transport.get_extra_info("sockname"))
+    is_loopback = is_loopback_address(host)
+    if proxied is not None:
+        host, port, local_host, local_port = proxied
+        # From this machine comes who comes from the proxy's machine, if that is this one.
+        is_loopback = is_loopback and is_loopback_address(host)
+
     return Peer(
         host=host,
         port=port,
         local_host=local_host,
         local_port=local_port,
-        is_loopback=is_loopback_address(host),
+        is_loopback=is_loopback,
         is_tls=transport.get_extra_info("ssl_object") is not None,
+        tls=tls,
     )
 
 

@@ -15,7 +15,7 @@ from broker.net.listeners import Address, open_sockets
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 __all__ = ["Door", "Server", "open_all"]
 
@@ -28,17 +28,22 @@ class Server(Protocol):
     async def stop(self) -> None: ...
 
 
-def open_all(listeners: Iterable[tuple[str, int]]) -> list[socket.socket]:
+def open_all(listeners: Iterable[tuple[str, int, str | None]]) -> dict[socket.socket, str | None]:
     """Listen at all of these addresses, or at none.
+
+    Args:
+        listeners: name or address, port, and what TLS connections are made with, if they are.
+
+    Returns: the last of these for each socket.
 
     Raises:
         StartError: one of them cannot be had.
 
     """
-    sockets: list[socket.socket] = []
+    sockets: dict[socket.socket, str | None] = {}
     try:
-        for bind, port in listeners:
-            sockets += open_sockets(bind, port, BACKLOG)
+        for bind, port, tls in listeners:
+            sockets.update(dict.fromkeys(open_sockets(bind, port, BACKLOG), tls))
     except StartError:
         for listening in sockets:
             listening.close()
@@ -52,7 +57,7 @@ class Door:
     """Sockets that listen, with a server behind them or not yet.
 
     Args:
-        sockets: closed with this.
+        sockets: closed with this; with each what TLS connections are made with, if they are.
         serve: starts the server on them.
 
     Attributes:
@@ -62,18 +67,20 @@ class Door:
 
     def __init__(
         self,
-        sockets: list[socket.socket],
+        sockets: Mapping[socket.socket, str | None],
         serve: Callable[[list[socket.socket], list[Address]], Awaitable[Server]],
     ) -> None:
-        self._sockets = sockets
+        self._sockets = list(sockets)
         self._serve = serve
         self._loop = asyncio.get_running_loop()
         self._server: Server | None = None
         self._opening: asyncio.Task[None] | None = None
         self._is_watched = False
-        names = (one.getsockname() for one in sockets)
+        names = ((one.getsockname(), tls is not None) for one, tls in sockets.items())
         # A socket in the file system has a path, and no address.
-        self.addresses = [Address(*name[:2]) for name in names if isinstance(name, tuple)]
+        self.addresses = [
+            Address(name[0], name[1], is_tls) for name, is_tls in names if isinstance(name, tuple)
+        ]
         self._watch()
 
     def _watch(self) -> None:

@@ -19,6 +19,7 @@ from broker.net.addresses import format_address
 if TYPE_CHECKING:
     import asyncio
 
+    from broker.net.antechamber import Antechamber, Entrance, Terms
     from broker.net.reception import Reception
 
 __all__ = ["Address", "Listeners", "open_sockets"]
@@ -48,9 +49,10 @@ class Address(NamedTuple):
 
     host: str
     port: int
+    is_tls: bool = False
 
     def __str__(self) -> str:
-        return format_address(self.host, self.port)
+        return format_address(self.host, self.port) + ("/tls" if self.is_tls else "")
 
 
 class _Target(NamedTuple):
@@ -60,16 +62,29 @@ class _Target(NamedTuple):
 
 
 class Listeners:
-    """Every accepting socket of one broker."""
+    """Every accepting socket of one broker.
 
-    def __init__(self, reception: Reception) -> None:
+    Args:
+        reception: lets clients in.
+        antechamber: where those wait first of whom a listener wants to know more.
+
+    """
+
+    def __init__(self, reception: Reception, antechamber: Antechamber | None = None) -> None:
         self._reception = reception
-        self._servers: list[asyncio.Server] = []
-        self._opened: list[tuple[str, int, int]] = []
+        self._antechamber = antechamber
+        self._servers: list[asyncio.Server | Entrance] = []
+        self._opened: list[tuple[str, int, int, Terms | None]] = []
         self.addresses: list[Address] = []
 
-    async def open(self, bind: str, port: int, backlog: int) -> None:
+    async def open(self, bind: str, port: int, backlog: int, terms: Terms | None = None) -> None:
         """Accept on one more listener.
+
+        Args:
+            bind: its name, or an address.
+            port: 0 takes any free one.
+            backlog: connections that the system keeps waiting.
+            terms: what is to be known of a client first.
 
         Raises:
             StartError: the address cannot be had. What was opened before stays open: call close.
@@ -80,9 +95,7 @@ class Listeners:
         for position, listening in enumerate(sockets):
             host, actual_port = listening.getsockname()[:2]
             try:
-                server = await loop.create_server(
-                    self._reception.make_transport, sock=listening, backlog=backlog
-                )
+                server = await self._serve(loop, listening, backlog, terms)
             except BaseException:
                 for left in sockets[position:]:
                     left.close()
@@ -90,9 +103,36 @@ class Listeners:
                 raise
 
             self._servers.append(server)
-            self.addresses.append(Address(host, actual_port))
+            is_tls = terms is not None and terms.is_tls
+            self.addresses.append(Address(host, actual_port, is_tls))
 
-        self._opened.append((bind, self.addresses[-1].port, backlog))
+        self._opened.append((bind, self.addresses[-1].port, backlog, terms))
+
+    async def _serve(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listening: socket.socket,
+        backlog: int,
+        terms: Terms | None,
+    ) -> asyncio.Server | Entrance:
+        reception = self._reception
+        antechamber = self._antechamber
+        if terms is None:
+            return await loop.create_server(
+                reception.make_transport, sock=listening, backlog=backlog
+            )
+
+        # Imported where it is needed: most brokers start without.
+        from broker.net.antechamber import Entrance
+
+        assert antechamber is not None
+        return Entrance(
+            antechamber,
+            listening,
+            terms,
+            reception.make_transport,
+            lambda: reception.has_room(len(antechamber)),
+        )
 
     async def reopen(self) -> None:
         """Accept where it was accepted before :meth:`close`, port by port.
@@ -105,8 +145,8 @@ class Listeners:
         opened, addresses = self._opened, self.addresses
         self._opened, self.addresses = [], []
         try:
-            for bind, port, backlog in opened:
-                await self.open(bind, port, backlog)
+            for bind, port, backlog, terms in opened:
+                await self.open(bind, port, backlog, terms)
         except BaseException:
             self.close()
             self._opened, self.addresses = opened, addresses

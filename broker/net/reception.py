@@ -16,8 +16,10 @@ from broker.net.turnstile import Turnstile, TurnstileRules
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.net.proxy_header import Proxied
     from broker.net.pump import Pump
     from broker.protocol.link import Link, Peer
+    from broker.tls.certificate import Certificate
 
 __all__ = ["Reception"]
 
@@ -62,10 +64,16 @@ class Reception:
         self._empty = asyncio.Event()
         self._empty.set()
         self._is_open = True
+        # Whom the certificate of a client stands for; a configuration says so.
+        self.user_name_of: Callable[[Certificate], str | None] = lambda _certificate: None
 
-    def make_transport(self) -> AMQPTransport:
-        """The protocol factory for asyncio's servers."""
-        return AMQPTransport(self)
+    def make_transport(self, proxied: Proxied | None = None) -> AMQPTransport:
+        """The protocol factory for asyncio's servers, and for sockets that a proxy has opened."""
+        return AMQPTransport(self, proxied)
+
+    def has_room(self, waiting: int) -> bool:
+        """Whether one more socket can be let in, beside so many that wait."""
+        return self._is_open and len(self.transports) + waiting < self._connections_max
 
     def admit(self, transport: AMQPTransport, peer: Peer) -> bool:
         """Let a transport in unless the house is full or closed."""

@@ -19,7 +19,9 @@ from broker.net.addresses import peer_of
 from broker.protocol.link import Link
 
 if TYPE_CHECKING:
+    from broker.net.proxy_header import Proxied
     from broker.net.reception import Reception
+    from broker.protocol.link import TLSFacts
 
 __all__ = ["AMQPTransport", "Session"]
 
@@ -49,6 +51,7 @@ class AMQPTransport(asyncio.Protocol, Link):
         "_is_closing",
         "_is_paused",
         "_linger",
+        "_proxied",
         "_pump",
         "_reception",
         "_session",
@@ -57,8 +60,9 @@ class AMQPTransport(asyncio.Protocol, Link):
 
     _transport: asyncio.Transport
 
-    def __init__(self, reception: Reception) -> None:
+    def __init__(self, reception: Reception, proxied: Proxied | None = None) -> None:
         self._reception = reception
+        self._proxied = proxied
         self._pump = reception.pump
         self._session: Session | None = None
         self._is_closing = False
@@ -71,7 +75,7 @@ class AMQPTransport(asyncio.Protocol, Link):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are none of asyncio's classes, so there is nothing to test for.
         self._transport = cast("asyncio.Transport", transport)
-        peer = peer_of(transport)
+        peer = peer_of(transport, self._proxied, self._tls_facts())
         if not self._reception.admit(self, peer):
             self.abort()
             return
@@ -80,6 +84,16 @@ class AMQPTransport(asyncio.Protocol, Link):
         self._pump.advance()
         self._session = self._reception.open_session(self, peer)
         self._pump.settle()
+
+    def _tls_facts(self) -> TLSFacts | None:
+        connection = self._transport.get_extra_info("ssl_object")
+        if connection is None:
+            return None
+
+        # Imported where there is TLS: most brokers start without.
+        from broker.net.tls_facts import tls_facts_of
+
+        return tls_facts_of(connection, self._reception.user_name_of)
 
     def data_received(self, data: bytes) -> None:
         session = self._session

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
     from broker.config.schema import TLSConfig, TLSCredentials
 
-__all__ = ["EXPIRY_WARNING_S", "Chain", "Profile", "TLSProblem", "covers", "load_profile"]
+__all__ = [
+    "EXPIRY_WARNING_S",
+    "Chain",
+    "Profile",
+    "TLSProblem",
+    "covers",
+    "day_text",
+    "load_profile",
+]
 
 FILE_BYTES_MAX: Final = 1_048_576
 """Of a certificate, key or CA file; a bundle of all public CAs has a quarter of that."""

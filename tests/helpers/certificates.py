@@ -156,9 +156,7 @@ class CertificateFiles:
         )
         return Files(files.cert, self._write(f"{stem}.key", text))
 
-    def client_context(
-        self, files: Files | None = None, *, ca: str | None = None
-    ) -> ssl.SSLContext:
+    def context(self, files: Files | None = None, *, ca: str | None = None) -> ssl.SSLContext:
         """What a client connects with.
 
         Args:

@@ -33,7 +33,7 @@ async def test_nothing_is_started_until_somebody_comes_and_then_it_is_started_on
         came.set()
         return server
 
-    door = Door(open_all([("127.0.0.1", 0), ("127.0.0.1", 0)]), serve)
+    door = Door(open_all([("127.0.0.1", 0, None), ("127.0.0.1", 0, None)]), serve)
     await asyncio.sleep(0)
     assert starts == []
     visitors = [socket.create_connection(address[:2]) for address in door.addresses]
@@ -55,15 +55,15 @@ async def test_a_door_nobody_came_to_closes() -> None:
     async def serve(_sockets: list[socket.socket], _addresses: list[Address]) -> _Server:
         raise AssertionError("nobody came")
 
-    door = Door(open_all([("127.0.0.1", 0)]), serve)
+    door = Door(open_all([("127.0.0.1", 0, None)]), serve)
     await door.stop()
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(door.addresses[0][:2])
 
 
 async def test_where_one_address_is_taken_none_is_kept() -> None:
-    [taken] = open_all([("127.0.0.1", 0)])
+    [taken] = open_all([("127.0.0.1", 0, None)])
     with pytest.raises(StartError):
-        open_all([("127.0.0.1", 0), ("127.0.0.1", taken.getsockname()[1])])
+        open_all([("127.0.0.1", 0, None), ("127.0.0.1", taken.getsockname()[1], None)])
 
     taken.close()
