@@ -694,6 +694,7 @@ def _tune_collector() -> None:
     queue 1.17 -> 0.70, manual ack 1.72 -> 1.42. Modules and configuration are never garbage. An
     embedded broker leaves the collector alone: it is the program's.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTOR_THRESHOLDS)

@@ -1,6 +1,7 @@
 """Starts what tells of the broker and what it is told by datagrams. Layer: composition root.
 
-aiohttp comes in when Prometheus asks for the first time (net/door.py).
+aiohttp comes in when Prometheus asks for the first time (net/door.py); StatsD and datagrams when
+the configuration names them. A start waits for none of them.
 """
 
 from __future__ import annotations
@@ -11,10 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol
 
 from broker.errors import StartError
-from broker.exporters.statsd import StatsDExporter
 from broker.machine import read_disk, read_machine
 from broker.metrics.snapshot import DatagramReading, read_node, read_rows
-from broker.net.datagrams import DatagramListener
 from broker.net.door import Door, Server, open_all
 
 if TYPE_CHECKING:
@@ -23,8 +22,10 @@ if TYPE_CHECKING:
 
     from broker.config.schema import Config
     from broker.core.node import Node
+    from broker.exporters.statsd import StatsDExporter
     from broker.management.server import ManagementServer
     from broker.metrics.snapshot import Rows, Snapshot
+    from broker.net.datagrams import DatagramListener
     from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.store.counted import DiskCounts
@@ -74,17 +75,25 @@ class Telemetry:
             StartError: an address that it names cannot be had.
 
         """
+        if config.listeners.datagram:
+            await self._open_datagrams(config, log)
+
+        if config.metrics.statsd.is_enabled:
+            from broker.exporters.statsd import StatsDExporter
+
+            self._statsd = StatsDExporter(config.metrics.statsd, self._read_both, log)
+
+        if config.metrics.prometheus.is_enabled:
+            self._open_prometheus(config, log)
+
+    async def _open_datagrams(self, config: Config, log: Log) -> None:
+        from broker.net.datagrams import DatagramListener
+
         app = self._app
         for listener in config.listeners.datagram:
             opened = await DatagramListener.open(listener, app.node, app.pump, log)
             self.datagrams.append(opened)
             log("info", "datagrams.listening", {"listener": opened.name, "format": listener.format})
-
-        if config.metrics.statsd.is_enabled:
-            self._statsd = StatsDExporter(config.metrics.statsd, self._read_both, log)
-
-        if config.metrics.prometheus.is_enabled:
-            self._open_prometheus(config, log)
 
     def _open_prometheus(self, config: Config, log: Log) -> None:
         try:

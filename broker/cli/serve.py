@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -48,6 +49,8 @@ def serve(
     CONFIG is a YAML file, which SIGHUP has read again; without one, guest/guest may log in from
     this machine.
     """
+    # Modules are no garbage: the application looks for some once all are there (broker/app.py).
+    gc.disable()
     from broker.config.loader import load_config
 
     overrides = _overrides(options)

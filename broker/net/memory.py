@@ -5,7 +5,6 @@ Invariant: the alarm is on exactly while the last sample was at or over the limi
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -145,6 +144,8 @@ def _resident_linux() -> int | None:
 
 
 def _resident_darwin() -> int | None:
+    import ctypes
+
     # struct rusage_info_v0: a 16-byte uuid, then 64-bit numbers; the seventh is ri_resident_size.
     numbers_before = 6
     buffer = (ctypes.c_uint64 * 32)()
@@ -160,6 +161,8 @@ def _resident_darwin() -> int | None:
 
 
 def _resident_windows() -> int | None:
+    import ctypes
+
     class Counters(ctypes.Structure):
         _fields_ = (
             ("cb", ctypes.c_uint32),
@@ -220,6 +223,8 @@ def keep_freed_memory() -> bool:
     """
     if sys.platform != "linux":
         return False
+
+    import ctypes
 
     try:
         mallopt = ctypes.CDLL(None).mallopt
