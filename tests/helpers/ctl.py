@@ -81,7 +81,7 @@ class Recorded(NamedTuple):
 
 
 def read_recording(path: Path) -> Iterator[Recorded]:
-    """Read a file of commands (``$``), exit statuses, lines of output (``O``) and errors (``E``)."""
+    """Read commands (``$``), exit statuses, lines of output (``O``) and of errors (``E``)."""
     recorded: Recorded | None = None
     for line in path.read_text(encoding="utf-8").splitlines():
         kind, _, rest = line.partition(" ")

@@ -215,7 +215,7 @@ class CtlGroup(click.Group):
 def _end_usage(fault: click.UsageError) -> NoReturn:
     _tell(f"Error (argument validation): {fault.format_message()}")
     if fault.ctx is not None:
-        _tell(f"\nUsage\n\n{fault.ctx.get_usage()}")
+        _tell(f"\nUsage\n\n{fault.ctx.get_usage().removeprefix('Usage: ')}")
 
     raise click.exceptions.Exit(EXIT_USAGE) from None
 

@@ -47,9 +47,7 @@ def test_the_usual_places_are_the_data_directory_and_then_localhost(
         ),
     ],
 )
-def test_one_place_that_is_named(
-    wishes: Wishes, environ: dict[str, str], expected: str
-) -> None:
+def test_one_place_that_is_named(wishes: Wishes, environ: dict[str, str], expected: str) -> None:
     assert places(wishes, environ) == [expected]
 
 
@@ -105,7 +103,7 @@ def test_what_contradicts_itself_is_wrong_usage(wishes: Wishes, text: str) -> No
 
 
 def test_a_password_file_that_is_not_there_is_told(tmp_path: Path) -> None:
-    with pytest.raises(CtlError, match="cannot read the password in .*: no such file"):
+    with pytest.raises(CtlError, match=r"cannot read the password in .*: no such file"):
         find_broker(Wishes(password_file=str(tmp_path / "x")), {}, timeout_s=1.0)
 
 
@@ -140,7 +138,9 @@ def test_who_does_not_answer_is_told_after_the_time() -> None:
     [
         pytest.param(b'{"error":"x","reason":"because"}', "because", id="text"),
         pytest.param(b'{"reason":["invalid_regexp","("]}', "invalid_regexp: (", id="list"),
-        pytest.param(b'{"reason":"Validation failed\\n\\nno\\n"}', "Validation failed: no", id="two"),
+        pytest.param(
+            b'{"reason":"Validation failed\\n\\nno\\n"}', "Validation failed: no", id="two"
+        ),
         pytest.param(b"<html>", "<html>", id="no-json"),
         pytest.param(b"", "", id="nothing"),
     ],

@@ -9,6 +9,15 @@ from broker.cli.ctl.terms import Atoms
 
 USERS = Rows(("user", "tags"), [("guest", Atoms(["administrator"])), ("u", Atoms())])
 NOBODY = Rows(("user", "tags"), [])
+BOXES = """\
+┌───────┬─────────────────┐
+│ user  │ tags            │
+├───────┼─────────────────┤
+│ guest │ [administrator] │
+├───────┼─────────────────┤
+│ u     │ []              │
+└───────┴─────────────────┘
+"""
 POLICIES = Rows(("name", "apply-to"), [], is_blank_shown=True)
 
 
@@ -35,19 +44,11 @@ def shown(capsys: pytest.CaptureFixture[str], result: Result, **settings: object
         ),
         (
             "pretty_table",
-            "┌───────┬─────────────────┐\n"
-            "│ user  │ tags            │\n"
-            "├───────┼─────────────────┤\n"
-            "│ guest │ [administrator] │\n"
-            "├───────┼─────────────────┤\n"
-            "│ u     │ []              │\n"
-            "└───────┴─────────────────┘\n",
+            BOXES,
         ),
     ],
 )
-def test_a_table_in_each_form(
-    form: str, text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_in_each_form(form: str, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert shown(capsys, USERS, form=form) == text
 
 
