@@ -20,7 +20,7 @@ from broker.core.exchange.base import (
     exhausted_sources,
     remove_incoming_bindings,
 )
-from broker.core.exchange.registry import create_exchange, exchange_type_named
+from broker.core.exchange.registry import EXCHANGE_TYPES, create_exchange
 from broker.core.queue.queue import Queue
 from broker.core.reply_to import is_reply_name
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
@@ -91,7 +91,7 @@ def declare_exchange(vhost: VirtualHost, actor: Actor, settings: ExchangeSetting
 
     """
     name = settings.name
-    exchange_type_named(settings.type)
+    vhost.release.check_exchange_type(settings.type, is_known=settings.type in EXCHANGE_TYPES)
     _refuse_default(name)
     actor.check("configure", "exchange", name)
     existing = vhost.exchanges.get(name)

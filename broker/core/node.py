@@ -262,8 +262,10 @@ class Node:
                 self.deadlines,
                 self.random_bytes,
                 self.log,
-                topic_hash_words_max=self.settings.topic_hash_words_max,
+                topic_hash_words_max=self.settings.topic_hash_words_max
+                or self.settings.release.hash_words_max,
             )
+            vhost.release = self.settings.release
             vhost.number = number or self.next_vhost_number
             vhost.dirty_journals = self.dirty_journals
             vhost.on_space_changed = self.space_changed

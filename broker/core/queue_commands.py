@@ -11,6 +11,7 @@ from broker.core.equivalence import QueueTraits, check_queue_equivalence
 from broker.core.erlterm import resource_text
 from broker.core.queue.arguments import (
     CLASSIC,
+    check_for_release,
     check_queue_properties,
     check_server_named,
     dead_letter_exchange_of,
@@ -152,6 +153,7 @@ def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) 
 
     queue_type = requested_queue_type(arguments)
     settings = validate_arguments(queue_type, name, vhost.name, arguments)
+    check_for_release(vhost.release, queue_type, name, vhost.name, arguments)
     limit = vhost.queues_max
     if limit is not None and len(vhost.queues) >= limit:
         raise PreconditionFailed(
@@ -168,6 +170,7 @@ def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) 
         exclusive=request.exclusive,
         durable=durable,
     )
+    vhost.release.check_shared_queue(durable=durable, exclusive=request.exclusive)
     owner = actor.connection if request.exclusive else None
     definition = QueueDefinition(durable, request.auto_delete, owner, arguments)
     queue = create_queue(queue_type, vhost, name, definition, settings=settings)

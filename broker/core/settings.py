@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from broker.core.release import NO_RELEASE, Release
 from broker.limits import (
     CONSUMERS_PER_CHANNEL_MAX,
     FRAME_BYTES_MAX_DEFAULT,
@@ -13,7 +14,7 @@ from broker.limits import (
 
 __all__ = ["COMPATIBLE_VERSION", "NodeSettings"]
 
-COMPATIBLE_VERSION = "4.2.0"
+COMPATIBLE_VERSION = NO_RELEASE.version
 """The release of RabbitMQ whose behaviour clients may count on; some gate on it (rule C-16)."""
 
 
@@ -35,6 +36,7 @@ class NodeSettings(NamedTuple):
         handshake_timeout_ms: from accept until the virtual host is open (rule C-07).
         consumer_timeout_ms: longest time that a delivery may stay unsettled, where its queue says
             nothing else; 0 is no limit (rule MA-10).
+        release: of RabbitMQ, that it is to be as strict as.
         unfinished_bytes_max: of contents that are not whole yet, all channels of a connection.
 
     """
@@ -53,3 +55,4 @@ class NodeSettings(NamedTuple):
     handshake_timeout_ms: int = 10_000
     consumer_timeout_ms: int = 1_800_000
     unfinished_bytes_max: int = UNFINISHED_BYTES_MAX
+    release: Release = NO_RELEASE

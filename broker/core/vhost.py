@@ -23,6 +23,7 @@ from broker.core.policy import (
     effective_settings,
 )
 from broker.core.queue.queue import Queue
+from broker.core.release import NO_RELEASE
 from broker.core.reply_to import ReplyQueue, ReplySink, looks_generated
 from broker.core.routing import NO_KEEPERS, RouteResult, route
 from broker.core.tally import VHostTally
@@ -95,6 +96,7 @@ class VirtualHost:
         "policies",
         "queues",
         "queues_max",
+        "release",
         "reply_queues",
         "tally",
         "topic_hash_words_max",
@@ -131,6 +133,7 @@ class VirtualHost:
         self.policies = PolicySet()
         self.dead_letters = DeadLetters(self)
         self.metadata = NO_METADATA
+        self.release = NO_RELEASE
         self.queues_max: int | None = None
         self.connections_max: int | None = None
         self.connection_count = 0

@@ -115,8 +115,9 @@ class Channel:
         self.vhost = vhost
         self.actor = actor
         self.state = CHANNEL_RUNNING
-        # Open, no content pending, no witness: what the fast paths ask before they take a frame.
-        self._is_watched = vhost.witness is not None
+        # Open, no content pending, nobody who looks at settlements: what the fast paths ask before
+        # they take a frame.
+        self._is_watched = vhost.witness is not None or not vhost.release.takes_stream_nacks
         self.is_ready = not self._is_watched
         self.method_index: i64 = 0
         self.deliveries = Deliveries(connection.output, channel_id, self.consumer_lost)

@@ -13,9 +13,8 @@ from broker import __version__
 from broker.auth.logins import Attempt
 from broker.auth.mechanisms import Credentials, External, Malformed, Mechanism, Refused
 from broker.auth.users import AuthenticationError, User
-from broker.core.settings import COMPATIBLE_VERSION
 from broker.errors import LoginRefused, NotAllowed, PeerDropped
-from broker.limits import DROP_DELAY_MS, FRAME_BYTES_MIN
+from broker.limits import DROP_DELAY_MS
 from broker.protocol.states import OPENING, STARTING, TUNING
 from broker.wire import codec
 from broker.wire.constants import PROTOCOL_HEADER
@@ -107,7 +106,7 @@ class Handshake:
             "leveret_version": __version__,
             "platform": "Python",
             "product": settings.product,
-            "version": COMPATIBLE_VERSION,
+            "version": settings.release.version,
         }
         properties: Arguments = {"capabilities": Field("F", capabilities)}
         for key, text in texts.items():
@@ -291,10 +290,11 @@ class Handshake:
         connection = self._connection
         settings = connection.node.settings
         frame_max = method.frame_max
-        if frame_max and frame_max < FRAME_BYTES_MIN:
+        frame_min = settings.release.frame_bytes_min
+        if frame_max and frame_max < frame_min:
             raise dropped(
                 f"negotiated frame_max = {frame_max} is lower than the minimum allowed value "
-                f"({FRAME_BYTES_MIN})"
+                f"({frame_min})"
             )
 
         _check_not_above("frame_max", frame_max, settings.frame_max)

@@ -6,7 +6,7 @@ The rules themselves are data, in :mod:`broker.core.queue.argument_rules`.
 
 from __future__ import annotations
 
-from broker.core.erlterm import resource_text
+from broker.core.erlterm import erl_string, resource_text
 from broker.core.queue.argument_rules import (
     ARGUMENT_RULES,
     CLASSIC,
@@ -25,7 +25,8 @@ from broker.core.queue.argument_rules import (
     not_integer,
     text_value,
 )
-from broker.errors import PreconditionFailed
+from broker.core.release import Release, deprecated
+from broker.errors import InternalFault, PreconditionFailed
 from broker.wire.tables import TYPE_NAMES, Arguments, Field
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "STREAM",
     "SUPPORTED_QUEUE_TYPES",
     "QueueSettings",
+    "check_for_release",
     "check_queue_properties",
     "check_server_named",
     "consumer_priority_of",
@@ -216,6 +218,33 @@ def _check_types(
             owner = resource_text("queue", name, vhost_name)
             module = QUEUE_TYPE_MODULES.get(queue_type, queue_type)
             raise PreconditionFailed(f"invalid arg '{key}' for {owner} of queue type {module}")
+
+
+def check_for_release(
+    release: Release, queue_type: str, name: str, vhost_name: str, arguments: Arguments
+) -> None:
+    """Refuse arguments of a classic queue that a release does not take.
+
+    Raises:
+        PreconditionFailed: rule Q-25.
+        InternalFault: rule Q-29a.
+
+    """
+    if queue_type != CLASSIC or not arguments:
+        return
+
+    mode = arguments.get("x-queue-mode")
+    if mode is not None and not release.takes_any_mode and mode.value not in ("default", "lazy"):
+        fault = erl_string(f"unsupported queue mode '{mode.value}'")
+        raise _invalid_value("x-queue-mode", name, vhost_name, fault)
+
+    version = arguments.get("x-queue-version")
+    if version is not None and not release.takes_first_version and version.value == 1:
+        fault = erl_string("unsupported queue version '1'")
+        raise _invalid_value("x-queue-version", name, vhost_name, fault)
+
+    if "x-queue-master-locator" in arguments and not release.takes_master_locator:
+        raise InternalFault(deprecated("queue_master_locator"))
 
 
 def _invalid_value(key: str, name: str, vhost_name: str, fault: str) -> PreconditionFailed:

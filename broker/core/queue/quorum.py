@@ -218,7 +218,7 @@ class QuorumQueue(Queue):
             settings.overflow = None
 
         limit = settings.delivery_limit
-        self._delivery_limit = DELIVERY_LIMIT if limit is None else limit
+        self._delivery_limit = self.vhost.release.delivery_limit if limit is None else limit
         # Rule DL-13: a queue that drops its head cannot promise anything.
         self._is_certain = (
             settings.dead_letter_strategy == "at-least-once"

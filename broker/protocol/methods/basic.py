@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.consumer import ConsumerOptions
+from broker.core.queue.argument_rules import STREAM
 from broker.core.queue.arguments import consumer_priority_of
 from broker.core.queue_commands import queue_named
 from broker.core.reply_to import is_reply_name
@@ -39,7 +40,7 @@ def qos(channel: Channel, method: BasicQos) -> None:
 
     # RabbitMQ: the answer comes before what a wider limit lets through.
     channel.send(codec.BASIC_QOS_OK)
-    if method.global_:
+    if method.global_ and channel.vhost.release.has_channel_limit:
         channel.deliveries.set_prefetch_limit(method.prefetch_count)
     else:
         channel.prefetch_count = method.prefetch_count
@@ -150,6 +151,7 @@ def ack(channel: Channel, method: BasicAck) -> None:
 def nack(channel: Channel, method: BasicNack) -> None:
     """basic.nack."""
     tag = _signed(method.delivery_tag)
+    _check_streams(channel, tag, method.multiple)
     _tell(channel, tag, method.multiple, "nack-requeue" if method.requeue else "nack")
     channel.nack(tag, method.multiple, method.requeue)
 
@@ -157,8 +159,19 @@ def nack(channel: Channel, method: BasicNack) -> None:
 def reject(channel: Channel, method: BasicReject) -> None:
     """basic.reject."""
     tag = _signed(method.delivery_tag)
+    _check_streams(channel, tag, False)
     _tell(channel, tag, False, "reject-requeue" if method.requeue else "reject")
     channel.nack(tag, False, method.requeue)
+
+
+def _check_streams(channel: Channel, tag: int, multiple: bool) -> None:
+    """Rule ST-06, where a release is followed that has it so."""
+    release = channel.vhost.release
+    if not release.takes_stream_nacks:
+        for message in channel.deliveries.unacked.peek(tag, multiple):
+            consumer = message.consumer
+            if consumer is not None and consumer.queue.type == STREAM:
+                release.check_stream_nack(consumer.queue.resource)
 
 
 def _tell(channel: Channel, tag: int, multiple: bool, how: str) -> None:
