@@ -25,6 +25,7 @@ from broker.build import build_kind
 from broker.clock import Clock, SystemClock
 from broker.config.schema import AlarmsConfig
 from broker.core.node import Node
+from broker.core.release import NO_RELEASE, RELEASES
 from broker.core.settings import NodeSettings
 from broker.errors import StartError, StoreError
 from broker.keeper import NodeKeeper
@@ -107,11 +108,16 @@ def build_node(config: Config, clock: Clock, log: Log, kept: Kept | None = None)
         hashing_algorithm=PASSWORD_HASHING[config.auth.password_hashing],
     )
     anonymous = Credentials(config.auth.anonymous_user, config.auth.anonymous_password.reveal())
+    settings = _settings_of(config)
+    release = settings.release
     node = Node(
-        _settings_of(config),
+        settings,
         clock,
         users=users,
-        mechanisms=build_mechanisms(config.auth.mechanisms, anonymous=anonymous),
+        mechanisms=build_mechanisms(
+            [name for name in config.auth.mechanisms if name not in release.missing_mechanisms],
+            anonymous=anonymous,
+        ),
         random_bytes=os.urandom,
         log=log,
     )
@@ -198,16 +204,26 @@ def _try_out(config: Config) -> None:
 def _settings_of(config: Config) -> NodeSettings:
     limits = config.limits
     consumers_max = limits.consumers_per_channel_max
+    release = RELEASES.get(config.compatibility.rabbitmq, NO_RELEASE)
+    product = config.compatibility.product
+    if release.name and not config.origin.names(("compatibility", "product")):
+        product = "RabbitMQ"
+
+    message_bytes_max = limits.message_max_bytes
+    if release.message_bytes_max and not config.origin.names(("limits", "max_message_size")):
+        message_bytes_max = release.message_bytes_max
+
     return NodeSettings(
         node_name=config.node.name,
-        product=config.compatibility.product,
+        product=product,
+        release=release,
         topic_hash_words_max=config.compatibility.topic_hash_words_max,
         has_event_exchange=config.compatibility.event_exchange,
         has_log_exchange=config.log.has_exchange,
         channel_max=limits.channel_max,
         frame_max=limits.frame_max_bytes,
         heartbeat_s=config.heartbeat_s,
-        message_bytes_max=limits.message_max_bytes,
+        message_bytes_max=message_bytes_max,
         connections_max=limits.connections_max,
         consumers_per_channel_max=(
             CONSUMERS_PER_CHANNEL_MAX if consumers_max is None else consumers_max

@@ -64,6 +64,7 @@ RESTART_KEYS: Final = (
     ("storage", "storage"),
     ("compatibility.topic_hash_words_max", "compatibility.topic_hash_words_max"),
     ("compatibility.event_exchange", "compatibility.event_exchange"),
+    ("compatibility.rabbitmq", "compatibility.rabbitmq"),
     ("log.has_access", "log.access"),
     ("log.has_exchange", "log.exchange"),
     ("management", "management"),

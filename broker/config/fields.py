@@ -276,6 +276,14 @@ EVENT_EXCHANGE: Final = Key(
     written="false",
 )
 
+RABBITMQ: Final = Key(
+    "rabbitmq",
+    Choice("any", "3.10", "3.13", "4.0", "4.1", "4.2", "4.3"),
+    _D.compatibility.rabbitmq,
+    "The release of RabbitMQ whose refusals to repeat; any for what at least one of them takes.",
+    written="any",
+)
+
 VERSION: Final = Key(
     "version",
     Integer(1, 1, "the version of this format:"),
@@ -406,8 +414,10 @@ COMPATIBILITY: Final = Key(
     "compatibility",
     Record(
         "compatibility",
-        (PRODUCT, TOPIC_HASH_WORDS_MAX, EVENT_EXCHANGE),
-        lambda v: CompatibilityConfig(v[PRODUCT], v[TOPIC_HASH_WORDS_MAX], v[EVENT_EXCHANGE]),
+        (PRODUCT, TOPIC_HASH_WORDS_MAX, EVENT_EXCHANGE, RABBITMQ),
+        lambda v: CompatibilityConfig(
+            v[PRODUCT], v[TOPIC_HASH_WORDS_MAX], v[EVENT_EXCHANGE], v[RABBITMQ]
+        ),
     ),
     _D.compatibility,
     "For programs that look closely.",

@@ -408,6 +408,9 @@ class CompatibilityConfig(NamedTuple):
     event_exchange: bool = False
     """Whether there is amq.rabbitmq.event in the virtual host / (rule E-134)."""
 
+    rabbitmq: str = "any"
+    """The release to be as strict as; ``any`` takes what any of them takes."""
+
 
 class MemoryAlarmConfig(NamedTuple):
     """Exactly one of the two is set, or neither: no alarm."""
