@@ -205,6 +205,8 @@ def _find_trim() -> Callable[[int], int] | None:
     if sys.platform != "linux":
         return None
 
+    import ctypes
+
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (OSError, AttributeError):  # another C library than glibc
