@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "ping": "broker.cli.ping:ping",
     "ctl": "broker.cli.ctl.command:ctl",
     "store": "broker.cli.store:store",
+    "worker": "broker.cli.worker:worker",
 }
 
 

@@ -95,7 +95,8 @@ class Worker:
         self._waiting: deque[Received] = deque()
         self._background: list[asyncio.Task[None]] = []
         self._is_stopping = False
-        self._stopped: asyncio.Event = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._stop_requested = asyncio.Event()
         self._cancels: Any = None
         self._check_once()
 
@@ -128,12 +129,27 @@ class Worker:
     # -- running
 
     async def run(self) -> None:
-        """Work until :meth:`stop` is called, or this is cancelled."""
+        """Work until :meth:`stop` or :meth:`request_stop` is called, or this is cancelled."""
         await self.start()
         try:
-            await self._stopped.wait()
+            await self._stop_requested.wait()
         finally:
             await self.stop()
+
+    def request_stop(self, grace: float | None = None) -> None:
+        """Let :meth:`run` stop, from a callback of the event loop; a second time, at once.
+
+        Args:
+            grace: how many seconds what runs may take.
+
+        """
+        if grace is not None:
+            self.grace = grace
+
+        self._stop_requested.set()
+        if self._is_stopping and grace is not None:
+            for task in self._running:
+                task.cancel()
 
     async def start(self) -> None:
         """Connect and begin to work.
@@ -177,6 +193,7 @@ class Worker:
             grace: how many seconds to wait; what still runs then is cancelled and handed back.
 
         """
+        self._stop_requested.set()
         if self._is_stopping:
             await self._stopped.wait()
             return

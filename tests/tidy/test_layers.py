@@ -69,7 +69,7 @@ MAY_IMPORT: Final[dict[str, set[str]]] = {
     "reload": COMPOSITION | {"reload_plan"},
     "app": COMPOSITION | {"http_door", "telemetry", "reload", "transport_security"},
     "embedded": COMPOSITION | {"app", "reload"},
-    "cli": COMPOSITION | {"app", "embedded"},
+    "cli": COMPOSITION | {"app", "embedded", "client", "tasks"},
     "__main__": {"broker", "cli"},
     "testing": COMPOSITION | {"app", "embedded"},
     "client": TOOLKIT,

@@ -30,6 +30,7 @@ NOT_FOUND: Final = 404
 LOOK_S: Final = 0.1
 PAGE: Final = 500
 STANDARD: Final = "-"
+DEFAULT_EXCHANGE: Final = "amq.default"
 COLUMNS: Final = (
     "offset",
     "state",
@@ -160,7 +161,8 @@ def move(run: Run) -> Result:
     if exchange is None:
         body["destination"] = destination
     else:
-        body["exchange"] = exchange
+        # As paths of the API call the exchange without a name.
+        body["exchange"] = "" if exchange == DEFAULT_EXCHANGE else exchange
         if run.text("routing_key") is not None:
             body["routing_key"] = run.text("routing_key")
 
@@ -323,7 +325,7 @@ def _publish(run: Run, number: int, line: bytes) -> None:
     if not isinstance(queue, str):
         raise _at(number, "it names no queue: say which with --queue")
 
-    where = path("exchanges", run.vhost, "amq.default", "publish")
+    where = path("exchanges", run.vhost, DEFAULT_EXCHANGE, "publish")
     answer = run.client.ask("POST", where, body)
     value = answer.value
     if answer.status == NOT_FOUND and run.is_vhost_missing:
