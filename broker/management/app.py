@@ -14,6 +14,7 @@ from aiohttp import web
 from broker.management import (
     bindings,
     browse,
+    certificates,
     connections,
     control,
     definitions,
@@ -41,7 +42,6 @@ from broker.management.hardening import (
     is_from_elsewhere,
     loggable_path,
     preflight_headers,
-    security_headers,
 )
 from broker.management.moves import Moves
 from broker.management.routes import Router, split_path
@@ -60,6 +60,7 @@ ROUTER: Final = Router(
         *nodes.ROUTES,
         *health.ROUTES,
         *control.ROUTES,
+        *certificates.ROUTES,
         *lifecycle.ROUTES,
         *vhosts.ROUTES,
         *users.ROUTES,
@@ -137,7 +138,6 @@ class _Front:
             response = self._refuse(request, fault)
 
         response.headers.update(COMMON_HEADERS)
-        response.headers.update(security_headers(is_secure=request.secure))
         response.headers.update(cors_headers(request.headers, self._rules.cors_origins))
         if match is not None:
             response.headers["allow"] = match.allowed

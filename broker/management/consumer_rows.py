@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.management.json_text import JSON
     from broker.management.site import Site
     from broker.protocol.channel import Channel
+    from broker.protocol.link import Peer
 
 __all__ = [
     "channel_details",
@@ -90,6 +91,23 @@ def _connection_state(connection: Connection) -> str:
     return "flow" if connection.output.is_stalled else "running"
 
 
+def _tls_facts(peer: Peer) -> JSON:
+    """How it is encrypted, and who has been proven to be at the other end."""
+    tls = peer.tls
+    certificate = None if tls is None else tls.certificate
+    return {
+        "ssl": peer.is_tls,
+        "ssl_protocol": tls and tls.protocol,
+        "ssl_key_exchange": tls and tls.key_exchange,
+        "ssl_cipher": tls and tls.cipher,
+        "ssl_hash": tls and tls.hash,
+        "peer_cert_subject": certificate and certificate.subject,
+        "peer_cert_issuer": certificate and certificate.issuer,
+        "peer_cert_validity": certificate and certificate.validity,
+        "peer_cert_serial_number": None if certificate is None else str(certificate.serial),
+    }
+
+
 def connection_row(site: Site, ranges: Ranges, connection: Connection) -> JSON:
     """All there is to say of a connection."""
     user = connection.user
@@ -124,15 +142,7 @@ def connection_row(site: Site, ranges: Ranges, connection: Connection) -> JSON:
         "reductions": 0,
         "reductions_details": {"rate": 0.0},
         "garbage_collection": GARBAGE,
-        "ssl": peer.is_tls,
-        "ssl_protocol": None,
-        "ssl_key_exchange": None,
-        "ssl_cipher": None,
-        "ssl_hash": None,
-        "peer_cert_subject": None,
-        "peer_cert_issuer": None,
-        "peer_cert_validity": None,
-        "peer_cert_serial_number": None,
+        **_tls_facts(peer),
     }
     name = properties.get("connection_name")
     if isinstance(name, str):

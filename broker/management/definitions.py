@@ -14,19 +14,25 @@ from broker import __version__
 from broker.core.limit_commands import limits_of_vhost
 from broker.core.settings import COMPATIBLE_VERSION
 from broker.management.auth import ADMINISTRATOR
-from broker.management.bindings import bindings_of
 from broker.management.call import done
+from broker.management.definition_rows import (
+    bindings_in,
+    exchanges_in,
+    parameter_rows_in,
+    policies_in,
+    queues_in,
+    sections_of,
+    vhosts_in,
+)
 from broker.management.definitions_import import Importer, read_document
 from broker.management.errors import BadRequest
 from broker.management.identity import cluster_name_of, product_of
 from broker.management.json_text import JSON, render, render_list
-from broker.management.parameters import global_parameter_rows, parameters_in
+from broker.management.parameters import global_parameter_rows
 from broker.management.permissions import permission_rows, topic_permission_rows
-from broker.management.policies import policies_of, policy_row
 from broker.management.routes import Route
 from broker.management.users import user_row
 from broker.management.vhosts import metadata_row
-from broker.wire.tables import table_to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,85 +46,6 @@ __all__ = ["ROUTES"]
 ROWS_PER_TURN: Final = 256
 INTERNAL_PREFIX: Final = "internal"
 """Global parameters that begin so are nobody's business."""
-
-VHOST: Final = "vhost"
-
-
-# -- rows
-
-
-def _queues(vhosts: list[VirtualHost]) -> Iterator[JSON]:
-    for vhost in vhosts:
-        for queue in list(vhost.queues.values()):
-            if queue.exclusive_owner is None:
-                yield {
-                    "name": queue.name,
-                    VHOST: vhost.name,
-                    "type": queue.type,
-                    "durable": queue.durable,
-                    "auto_delete": queue.auto_delete,
-                    "arguments": table_to_plain(queue.arguments),
-                }
-
-
-def _exchanges(vhosts: list[VirtualHost]) -> Iterator[JSON]:
-    for vhost in vhosts:
-        for exchange in list(vhost.exchanges.values()):
-            if exchange.name and not exchange.name.startswith("amq.") and not exchange.internal:
-                yield {
-                    "name": exchange.name,
-                    VHOST: vhost.name,
-                    "type": exchange.type,
-                    "durable": exchange.durable,
-                    "auto_delete": exchange.auto_delete,
-                    "internal": False,
-                    "arguments": table_to_plain(exchange.arguments),
-                }
-
-
-def _bindings(vhosts: list[VirtualHost]) -> Iterator[JSON]:
-    for vhost in vhosts:
-        for binding in bindings_of(vhost):
-            destination = binding.destination
-            queue = vhost.queues.get(destination.name) if destination.is_queue else None
-            if queue is not None and queue.exclusive_owner is not None:
-                continue
-
-            yield {
-                "source": binding.source.name,
-                VHOST: vhost.name,
-                "destination": destination.name,
-                "destination_type": "queue" if destination.is_queue else "exchange",
-                "routing_key": binding.routing_key,
-                "arguments": table_to_plain(binding.arguments),
-            }
-
-
-def _policies(vhosts: list[VirtualHost]) -> Iterator[JSON]:
-    for vhost in vhosts:
-        for policy in policies_of(vhost, is_operator=False):
-            yield policy_row(vhost, policy)
-
-
-def _parameters(node: Node, vhosts: list[VirtualHost]) -> Iterator[JSON]:
-    for vhost in vhosts:
-        for one in parameters_in(node, vhost):
-            yield {
-                "component": one.component,
-                "name": one.name,
-                "value": one.value,
-                VHOST: vhost.name,
-            }
-
-
-def _vhosts(vhosts: list[VirtualHost]) -> Iterator[JSON]:
-    for vhost in vhosts:
-        yield {
-            "name": vhost.name,
-            "limits": limits_of_vhost(vhost),
-            "metadata": metadata_row(vhost),
-        }
-
 
 # -- documents
 
@@ -150,15 +77,15 @@ async def get_all(call: Call) -> web.Response:
     ]
     sections: dict[str, Iterator[JSON]] = {
         "users": iter([user_row(user) for user in users]),
-        "vhosts": _vhosts(vhosts),
+        "vhosts": vhosts_in(vhosts),
         "permissions": iter(permission_rows(users)),
         "topic_permissions": iter(topic_permission_rows(users)),
-        "parameters": _parameters(node, vhosts),
+        "parameters": parameter_rows_in(node, vhosts),
         "global_parameters": iter(shown),
-        "policies": _policies(vhosts),
-        "queues": _queues(vhosts),
-        "exchanges": _exchanges(vhosts),
-        "bindings": _bindings(vhosts),
+        "policies": policies_in(vhosts),
+        "queues": queues_in(vhosts),
+        "exchanges": exchanges_in(vhosts),
+        "bindings": bindings_in(vhosts),
     }
     return await _answer(call, head, sections)
 
@@ -183,20 +110,7 @@ async def get_of_vhost(call: Call) -> web.Response:
         "description": vhost.metadata.description,
         "limits": limits_of_vhost(vhost),
     }
-    sections = {
-        "parameters": _without_vhost(_parameters(node, [vhost])),
-        "policies": _without_vhost(_policies([vhost])),
-        "queues": _without_vhost(_queues([vhost])),
-        "exchanges": _without_vhost(_exchanges([vhost])),
-        "bindings": _without_vhost(_bindings([vhost])),
-    }
-    return await _answer(call, head, sections)
-
-
-def _without_vhost(rows: Iterator[JSON]) -> Iterator[JSON]:
-    for row in rows:
-        del row[VHOST]
-        yield row
+    return await _answer(call, head, sections_of(node, vhost))
 
 
 async def _answer(call: Call, head: JSON, sections: dict[str, Iterator[JSON]]) -> web.Response:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from broker.auth.passwords import HASHING_ALGORITHM_DEFAULT, new_password_hash
 from broker.auth.permissions import Permission, TopicPermission
@@ -44,12 +44,13 @@ from broker.wire.tables import Field
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.core.node import Node
     from broker.core.user_commands import Rights
     from broker.core.vhost import VirtualHost
     from broker.management.json_text import JSON
-    from broker.management.site import Site
+    from broker.management.site import Runner
 
-__all__ = ["Importer", "read_document"]
+__all__ = ["ImportTarget", "Importer", "read_document"]
 
 STEPS_PER_TURN: Final = 64
 TYPE_ARGUMENT: Final = "x-queue-type"
@@ -62,6 +63,18 @@ PROBLEMS_MAX: Final = 20
 """Problems that are told at once."""
 
 T = TypeVar("T")
+
+
+class ImportTarget(Protocol):
+    """The broker that definitions are for: a site is one."""
+
+    @property
+    def node(self) -> Node: ...
+
+    @property
+    def runner(self) -> Runner: ...
+
+    async def change(self, command: Callable[[], T], vhost: VirtualHost | None = None) -> T: ...
 
 
 class _Step(NamedTuple):
@@ -107,7 +120,9 @@ class Importer:
 
     """
 
-    def __init__(self, site: Site, document: JSON, vhost: VirtualHost | None, *, by: str) -> None:
+    def __init__(
+        self, site: ImportTarget, document: JSON, vhost: VirtualHost | None, *, by: str
+    ) -> None:
         self._site = site
         self._node = site.node
         self._document = document

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.management.auth import ANYBODY, ANYONE, VHOST
 from broker.management.call import answer
+from broker.management.certificates import expiring_rows
 from broker.management.errors import BadRequest, NotThere
 from broker.management.routes import Route
 
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES"]
 
 NEVER_CACHE: Final = {"expires": "0", "pragma": "no-cache"}
-UNITS: Final = ("days", "weeks", "months", "years")
+DAY_S: Final = 86_400
+UNITS: Final = {
+    "days": DAY_S,
+    "weeks": 7 * DAY_S,
+    "months": 30 * DAY_S,
+    "years": 365 * DAY_S,
+}
+WITHIN_DIGITS_MAX: Final = 6
+"""A million years are more than anybody asks for."""
+
 RESOURCES: Final = {"disk": "disk space"}
 """What alarms are called in RabbitMQ."""
 
@@ -80,14 +90,17 @@ async def check_vhosts(call: Call) -> web.Response:
 
 
 async def check_certificates(call: Call) -> web.Response:
-    """There are none that could expire."""
-    if call["unit"] not in UNITS:
+    """Whether a certificate of a listener expires within some time."""
+    unit_s = UNITS.get(call["unit"])
+    if unit_s is None:
         raise BadRequest(f"Time unit not recognised. Supported units: {', '.join(UNITS)}.")
 
-    if not call["within"].isdecimal():
+    text = call["within"]
+    if not text.isdecimal() or len(text) > WITHIN_DIGITS_MAX:
         raise BadRequest("Invalid expiration period")
 
-    return _well()
+    expired = expiring_rows(call, int(text) * unit_s)
+    return _ill("Certificates expiring", expired=expired) if expired else _well()
 
 
 async def check_quorum_critical(call: Call) -> web.Response:

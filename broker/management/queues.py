@@ -17,12 +17,15 @@ from broker.management.routes import Route
 from broker.management.samples import ranges_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from aiohttp import web
 
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
     from broker.management.call import Call
     from broker.management.json_text import JSON
+    from broker.metrics.sampler import Sampler
 
 __all__ = ["ROUTES", "queue_in_path"]
 
@@ -45,8 +48,28 @@ def _name_of(queue: Queue) -> str:
     return queue.name
 
 
-def _rank_of(queue: Queue) -> tuple[str, str]:
-    return queue.vhost.name, queue.name
+def _vhost_name(vhost: VirtualHost) -> str:
+    return vhost.name
+
+
+def _orders(sampler: Sampler) -> dict[str, Callable[[Queue], object]]:
+    """What queues are sorted by most often."""
+    orders: dict[str, Callable[[Queue], object]] = {
+        "name": _name_of,
+        "messages": lambda queue: int(queue.ready_count + queue.unacked_count),
+        "messages_ready": lambda queue: int(queue.ready_count),
+        "messages_unacknowledged": lambda queue: int(queue.unacked_count),
+        "consumers": lambda queue: len(queue.consumers),
+        "type": lambda queue: queue.type,
+    }
+    for key in ("publish", "deliver_get", "ack"):
+        orders[f"message_stats.{key}_details.rate"] = partial(_rate, sampler, key)
+
+    return orders
+
+
+def _rate(sampler: Sampler, key: str, queue: Queue) -> float:
+    return sampler.rate(queue, key)
 
 
 async def list_queues(call: Call) -> web.Response:
@@ -64,14 +87,19 @@ async def list_of_user(call: Call) -> web.Response:
 
 
 async def _answer(call: Call, vhosts: list[VirtualHost]) -> web.Response:
-    queues = [queue for vhost in vhosts for queue in vhost.queues.values()]
-    queues.sort(key=_rank_of)
+    queues = [
+        queue
+        for vhost in sorted(vhosts, key=_vhost_name)
+        for queue in call.site.queues_in_order(vhost)
+    ]
     if call.flag("disable_stats"):
         row_of = partial(queue_totals_row, call.site, with_totals=call.flag("enable_queue_totals"))
     else:
         row_of = partial(queue_row, call.site, ranges_of(call))
 
-    return await answer_list(call, queues, row_of, name_of=_name_of)
+    return await answer_list(
+        call, queues, row_of, name_of=_name_of, orders=_orders(call.site.sampler)
+    )
 
 
 async def get_queue(call: Call) -> web.Response:

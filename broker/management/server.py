@@ -15,6 +15,7 @@ from aiohttp.abc import AbstractAccessLogger
 
 from broker.management.call import is_local
 from broker.management.hardening import loggable_path
+from broker.management.threshold import IDLE_S, Threshold
 
 if TYPE_CHECKING:
     import logging
@@ -28,8 +29,6 @@ __all__ = ["Closable", "ManagementServer", "OpenEntrance"]
 
 SHUTDOWN_WAIT_S: Final = 1.0
 """How long requests that are under way have when the broker stops."""
-
-KEEP_ALIVE_S: Final = 60.0
 
 
 class Closable(Protocol):
@@ -80,6 +79,7 @@ class ManagementServer:
         sockets: closed with the server.
         access_log: told of each request; None for nobody.
         open_entrance: accepts in its own way at a socket; says None where it does not.
+        threshold: sees to it that nobody stands in the door.
 
     """
 
@@ -89,8 +89,11 @@ class ManagementServer:
         sockets: Sequence[socket.socket],
         access_log: Log | None = None,
         open_entrance: OpenEntrance | None = None,
+        threshold: Threshold | None = None,
     ) -> None:
         self._sockets = sockets
+        self._threshold = threshold or Threshold()
+        application.middlewares.append(self._threshold.middleware)
         self._open_entrance = open_entrance
         self._servers: list[Closable] = []
         self._runner = web.AppRunner(
@@ -98,7 +101,7 @@ class ManagementServer:
             access_log=cast("logging.Logger | None", access_log),
             access_log_class=_AccessLog,
             shutdown_timeout=SHUTDOWN_WAIT_S,
-            keepalive_timeout=KEEP_ALIVE_S,
+            keepalive_timeout=IDLE_S,
         )
 
     async def start(self) -> None:
@@ -112,21 +115,20 @@ class ManagementServer:
             raise
 
     async def _serve(self, listening: socket.socket) -> None:
-        answerer = self._runner.server
-        assert answerer is not None
+        server = self._runner.server
+        assert server is not None
+        answerer = self._threshold.guarded(server)
         if self._open_entrance is not None:
             entrance = self._open_entrance(listening, answerer)
             if entrance is not None:
                 self._servers.append(entrance)
                 return
 
-        if not is_local(listening.getsockname()):
-            await web.SockSite(self._runner, listening).start()
-            return
-
-        # aiohttp has a site for these that makes the socket itself, for everybody to open.
         loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_unix_server(answerer, sock=listening))
+        if is_local(listening.getsockname()):
+            self._servers.append(await loop.create_unix_server(answerer, sock=listening))
+        else:
+            self._servers.append(await loop.create_server(answerer, sock=listening))
 
     async def stop(self) -> None:
         """Close everything; harmless when it is stopped."""
@@ -134,6 +136,7 @@ class ManagementServer:
             server.close()
 
         self._servers.clear()
+        self._threshold.stop()
         await self._runner.cleanup()
         for listening in self._sockets:
             listening.close()

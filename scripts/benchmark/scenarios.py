@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from scripts.benchmark.api_load import run_api_load
 from scripts.benchmark.brokers import Running
 from scripts.benchmark.durable import DURABLE_FLOWS, QUEUE_TYPES, run_durable
 from scripts.benchmark.flat import ready, spread, topology, unacked
@@ -32,6 +33,7 @@ GROUPS: Final = {
     "latency": "round trips, alone and beside a loud publisher",
     "start": "exec to accepting, import, embedded start (Leveret)",
     "memory": "what messages, connections and queues take (Leveret, once)",
+    "api": "what 50 HTTP requests a second cost beside 10,000 queues (Leveret, once)",
     "flat": "cost against the number of things (Leveret, once)",
     "micro": "single operations of the core, one knob each (Leveret, once)",
 }
@@ -89,6 +91,7 @@ SCENARIOS: Final = (
     _ours("persistent", "--persistent-messages ready", run_persistent_ready, "memory"),
     _ours("connections", "--connections idle ones", run_connections, "memory"),
     _ours("queues", "--queues empty ones", run_many_queues, "memory"),
+    _ours("api", "traffic without and with requests; lists of all queues", run_api_load, "api"),
     _ours(
         "flat-transient",
         "10,000 to 1,000,000 ready",
