@@ -41,7 +41,7 @@ TASK_HOMES: Final = (
     "broker/queues/",
     "broker/tasks/",
 )
-REAL_TIME: Final = "tests/crash/"
+REAL_TIME: Final = ("tests/crash/", "tests/soak/")
 """Its brokers are processes that are killed at some moment, so that moment has to come."""
 
 MODULES_WITHOUT_ALL: Final = {"broker/__main__.py"}
