@@ -15,6 +15,7 @@ from broker.machine import read_disk, read_machine
 from broker.management.app import build_application
 from broker.management.server import ManagementServer
 from broker.management.site import (
+    CertificateView,
     ListenerFact,
     LogControl,
     Operator,
@@ -23,6 +24,7 @@ from broker.management.site import (
     Surroundings,
 )
 from broker.net.memory import available_bytes
+from broker.tls.names import distinguished_name
 
 if TYPE_CHECKING:
     import socket
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from broker.management.server import OpenEntrance
     from broker.metrics.sampler import Sampler
     from broker.net.gate import Gate
+    from broker.net.keyring import CertificateFact
     from broker.net.listeners import Address
     from broker.net.pump import Pump
     from broker.reload import Reloader
@@ -138,8 +141,27 @@ def _site_of(app: Host, addresses: list[Address], config_path: str, log: Log) ->
         save=app.save,
         data_directory=app.data_directory,
         config_files=(config_path,) if os.path.isfile(config_path) else (),
+        certificates=lambda: [] if app.security is None else _views(app.security.certificates),
     )
     return Site(app.node, app.pump, app.sampler, around)
+
+
+def _views(facts: list[CertificateFact]) -> list[CertificateView]:
+    return [
+        CertificateView(
+            tls=fact.profile,
+            server_name=fact.server_name,
+            purpose=fact.purpose,
+            path=fact.path,
+            subject=distinguished_name(fact.certificate.subject),
+            issuer=distinguished_name(fact.certificate.issuer),
+            serial=fact.certificate.serial,
+            names=tuple(text for _, text in fact.certificate.alternative_names),
+            not_before_s=fact.certificate.not_before_s,
+            not_after_s=fact.certificate.not_after_s,
+        )
+        for fact in facts
+    ]
 
 
 def _operator_of(app: Host, log: Log) -> Operator:

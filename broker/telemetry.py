@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from broker.errors import StartError
 from broker.machine import read_disk, read_machine
-from broker.metrics.snapshot import DatagramReading, read_node, read_rows
+from broker.metrics.snapshot import CertificateReading, DatagramReading, read_node, read_rows
 from broker.net.door import Door, Server, open_all
+from broker.tls.names import distinguished_name
 
 if TYPE_CHECKING:
     import socket
@@ -142,7 +143,21 @@ class Telemetry:
             )
             for one in self.datagrams
         )
-        return snapshot._replace(datagrams=readings)
+        return snapshot._replace(datagrams=readings, certificates=self._certificates())
+
+    def _certificates(self) -> tuple[CertificateReading, ...]:
+        security = self._app.security
+        facts = () if security is None else security.certificates
+        return tuple(
+            CertificateReading(
+                fact.profile,
+                fact.server_name,
+                fact.purpose,
+                distinguished_name(fact.certificate.subject),
+                fact.certificate.not_after_s,
+            )
+            for fact in facts
+        )
 
     def read_rows(self, vhost_names: frozenset[str] | None) -> Rows:
         """Everything one by one, in these virtual hosts; None is all."""

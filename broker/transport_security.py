@@ -67,7 +67,7 @@ class TransportSecurity:
             return None
 
         context = None if listener.tls is None else partial(self._keyring.context, listener.tls)
-        return Terms(context, networks_of(listener.proxies))
+        return Terms(listener.tls or "", context, networks_of(listener.proxies))
 
     def open_entrance(
         self, names: Mapping[socket.socket, str | None], listening: socket.socket, answer: Answerer
@@ -84,7 +84,7 @@ class TransportSecurity:
         if name is None:
             return None
 
-        terms = Terms(partial(self._keyring.context, name), is_http=True)
+        terms = Terms(name, partial(self._keyring.context, name), is_http=True)
         return Entrance(self.antechamber, listening, terms, lambda _proxied: answer(), lambda: True)
 
     def take_on(self, config: Config) -> None:

@@ -93,6 +93,7 @@ def node_families(snapshot: Snapshot) -> Iterator[Family]:
 
     yield from _alarms(snapshot)
     yield from _datagrams(snapshot)
+    yield from _certificates(snapshot)
 
 
 def _gauges(snapshot: Snapshot) -> Iterator[Family]:
@@ -302,6 +303,26 @@ def _alarms(snapshot: Snapshot) -> Iterator[Family]:
     for name, alarm in ALARMS:
         text = f"is 1 if the {alarm} alarm is in effect"
         yield from _single(f"alarms_{name}", GAUGE, text, int(alarm in snapshot.alarms))
+
+
+def _certificates(snapshot: Snapshot) -> Iterator[Family]:
+    rows = snapshot.certificates
+    if rows:
+        yield Family(
+            "leveret_tls_certificate_expiry_timestamp_seconds",
+            GAUGE,
+            "When a certificate in use expires, in seconds since 1970",
+            [
+                (
+                    ("tls", row.tls),
+                    ("server_name", row.server_name),
+                    ("purpose", row.purpose),
+                    ("subject", row.subject),
+                )
+                for row in rows
+            ],
+            [row.expires_s for row in rows],
+        )
 
 
 def _datagrams(snapshot: Snapshot) -> Iterator[Family]:

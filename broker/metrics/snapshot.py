@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from broker.metrics.totals import Totals
 
 __all__ = [
+    "CertificateReading",
     "ChannelRow",
     "ConnectionRow",
     "DatagramReading",
@@ -68,6 +69,16 @@ class DiskReading(NamedTuple):
     sync_bounds_s: tuple[float, ...] = ()
 
 
+class CertificateReading(NamedTuple):
+    """A certificate in use, and when it expires."""
+
+    tls: str
+    server_name: str
+    purpose: str
+    subject: str
+    expires_s: int
+
+
 class DatagramReading(NamedTuple):
     """What came to a datagram listener, and what became of it."""
 
@@ -109,6 +120,7 @@ class Snapshot(NamedTuple):
     disk: DiskReading
     consumer_timeout_s: float | None = None
     datagrams: tuple[DatagramReading, ...] = ()
+    certificates: tuple[CertificateReading, ...] = ()
 
 
 class QueueRow(NamedTuple):

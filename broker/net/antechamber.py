@@ -67,12 +67,14 @@ class Terms(NamedTuple):
     """What a listener wants to know before it lets somebody in.
 
     Attributes:
+        tls: what TLS connections are made with, by its name; empty for plain ones.
         context: makes TLS connections of today; None for plain ones.
         proxies: where proxies are that send a header.
         is_http: whoever speaks HTTP without TLS is told so.
 
     """
 
+    tls: str = ""
     context: Callable[[], ssl.SSLContext] | None = None
     proxies: tuple[Network, ...] = ()
     is_http: bool = False

@@ -76,10 +76,10 @@ class Door:
         self._server: Server | None = None
         self._opening: asyncio.Task[None] | None = None
         self._is_watched = False
-        names = ((one.getsockname(), tls is not None) for one, tls in sockets.items())
+        names = ((one.getsockname(), tls or "") for one, tls in sockets.items())
         # A socket in the file system has a path, and no address.
         self.addresses = [
-            Address(name[0], name[1], is_tls) for name, is_tls in names if isinstance(name, tuple)
+            Address(name[0], name[1], tls) for name, tls in names if isinstance(name, tuple)
         ]
         self._watch()
 

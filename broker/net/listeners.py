@@ -49,7 +49,13 @@ class Address(NamedTuple):
 
     host: str
     port: int
-    is_tls: bool = False
+    tls: str = ""
+    """What it makes TLS connections with, by its name in the configuration; empty for nothing."""
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether clients speak TLS there."""
+        return bool(self.tls)
 
     def __str__(self) -> str:
         return format_address(self.host, self.port) + ("/tls" if self.is_tls else "")
@@ -103,8 +109,8 @@ class Listeners:
                 raise
 
             self._servers.append(server)
-            is_tls = terms is not None and terms.is_tls
-            self.addresses.append(Address(host, actual_port, is_tls))
+            tls = "" if terms is None else terms.tls
+            self.addresses.append(Address(host, actual_port, tls))
 
         self._opened.append((bind, self.addresses[-1].port, backlog, terms))
 

@@ -126,6 +126,7 @@ G    GET /global-parameters
 G    GET /global-parameters/:parameter
 G    PUT /global-parameters/:parameter
 G    DELETE /global-parameters/:parameter
+M    GET /certificates
 M    GET /nodes
 M    GET /nodes/:node
 M    GET /nodes/:node/memory
