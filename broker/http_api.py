@@ -13,6 +13,7 @@ from broker.logs import LEVELS
 from broker.logs import Log as EventLog
 from broker.machine import read_disk, read_machine
 from broker.management.app import build_application
+from broker.management.doorkeeper import Rules
 from broker.management.server import ManagementServer
 from broker.management.site import (
     CertificateView,
@@ -23,6 +24,7 @@ from broker.management.site import (
     Site,
     Surroundings,
 )
+from broker.management.threshold import Threshold
 from broker.net.memory import available_bytes
 from broker.tls.names import distinguished_name
 
@@ -112,8 +114,19 @@ async def start_http_api(app: Host, where: HTTPListening, config: Config, log: L
     """Serve the API of a broker on sockets that listen."""
     site = _site_of(app, where.addresses, config.origin.path, log)
     access_log = log if config.log.has_access else None
+    management = config.management
+    rules = Rules(
+        management.cors_origins,
+        management.session_timeout_s,
+        management.has_open_health_checks,
+        management.body_bytes_max,
+    )
     server = ManagementServer(
-        build_application(site), where.sockets, access_log, where.open_entrance
+        build_application(site, rules),
+        where.sockets,
+        access_log,
+        where.open_entrance,
+        Threshold(management.connections_max, management.request_timeout_s),
     )
     await server.start()
     return HTTPAPI(server)

@@ -31,6 +31,8 @@ SECURITY_HEADERS: Final = {
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
+    # Which library of which version answers is nobody's business.
+    "server": "Leveret",
 }
 """For answers that are data: there is nothing in them to be run, framed or guessed at."""
 

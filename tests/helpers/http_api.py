@@ -113,6 +113,6 @@ def _raw(url: str) -> yarl.URL:
 @asynccontextmanager
 async def http_broker(config: Mapping[str, object] | None = None) -> AsyncIterator[HTTPClient]:
     """A broker that ends with the block, and its administrator's client."""
-    wanted = {**(config or {}), "management": {"enabled": True}}
+    wanted = {"management": {"enabled": True}, **(config or {})}
     async with Broker(wanted) as broker, aiohttp.ClientSession() as session:
         yield HTTPClient(broker, session)
