@@ -83,6 +83,8 @@ class DeadLetters:
     async def replay(self, ids: Iterable[str] | None = None, *, to: str | None = None) -> int:
         """Put them back into their queue, or into another one, as if they had never failed.
 
+        Each id is put back once; of two letters with the same one the second stays.
+
         Args:
             ids: which ones; all that are there now if None.
             to: another queue.
@@ -94,15 +96,19 @@ class DeadLetters:
         wanted = None if ids is None else {ids} if isinstance(ids, str) else set(ids)
         queue = to or self.queue
         count = 0
+        # What dies again at once is not put back again: that would have no end.
+        moved: set[str | None] = set()
 
         async def move(link: Link) -> None:
             async def put_back(raw: DeliveredMessage) -> bool:
                 nonlocal count
-                if wanted is not None and raw.header.properties.message_id not in wanted:
+                message_id = raw.header.properties.message_id
+                if message_id in moved or (wanted is not None and message_id not in wanted):
                     return False
 
                 fresh = wire.copy_of(raw, dict.fromkeys(FORGOTTEN))
                 await link.publish("", queue, fresh.body, fresh.properties)
+                moved.add(fresh.properties.message_id)
                 count += 1
                 return True
 
@@ -153,11 +159,9 @@ async def _walk(
     visit: Callable[[DeliveredMessage], Awaitable[bool]],
     limit: int | None,
 ) -> None:
-    remaining = (await channel.queue_declare(queue, passive=True)).message_count or 0
-    if limit is not None:
-        remaining = min(remaining, limit)
-
-    for _ in range(remaining):
+    seen = 0
+    while limit is None or seen < limit:
+        seen += 1
         raw = await get_message(channel, queue)
         if raw is None:
             return

@@ -74,7 +74,7 @@ class Delivery(Generic[T]):
         self._when_settled: Callable[[], object] | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self.id: str = raw.header.properties.message_id or ""
-        self.attempt: int = wire.attempt_of(raw)
+        self.attempt: int = wire.attempt_of(raw, counts_failures_alone=source.counts_failures_alone)
 
     def __repr__(self) -> str:
         state = "settled" if self._is_settled else "not settled"

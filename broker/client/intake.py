@@ -119,8 +119,14 @@ class Intake(Generic[T]):
             self._again.cancel()
 
         source = self._source
-        if source is not None:
+        if source is None:
+            return
+
+        if self.prepare is None:
             await source.cancel(self._tag)
+        else:
+            # Its queue would go with it, but a little later, and refuse what comes meanwhile.
+            await source.delete_queue()
 
     async def close(self) -> None:
         """Take no more, and give back what is not settled."""

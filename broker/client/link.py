@@ -99,6 +99,16 @@ class Link:
         properties = self._underlay.server_properties
         return "Leveret" if "leveret_version" in properties else str(properties.get("product"))
 
+    @property
+    def counts_failures_alone(self) -> bool:
+        """Whether a quorum queue's delivery count tells failures from what was handed back.
+
+        RabbitMQ's does from 4.3 on: basic.reject and lost consumers count, basic.nack does not.
+        """
+        version = str(self._underlay.server_properties.get("version"))
+        numbers = [int(word) for word in version.split(".")[:2] if word.isdigit()]
+        return self.product == "RabbitMQ" and numbers >= [4, 3]
+
     def _on_closing(self, closing: asyncio.Future[Any]) -> None:
         error: BaseException | None = None
         if not closing.cancelled():
@@ -238,7 +248,7 @@ async def _publish(channel: Channel, publication: Publication) -> None:
         raise Unroutable(f"no queue has taken the message for {where!r}") from problem
     except DeliveryError as problem:
         raise QueueFull(
-            f"the queue has refused the message for {publication.routing_key!r}: it is full"
+            f"a queue has refused the message for {publication.routing_key!r}: it is full"
         ) from problem
 
 

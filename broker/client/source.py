@@ -49,6 +49,7 @@ class Source(Generic[T]):
         self.into = into
         self.retry: Retry = core.retry_of(queue)
         self.is_settled_on_arrival = False
+        self.counts_failures_alone = link.counts_failures_alone
         self._link = link
         self._channel = channel
 
@@ -190,6 +191,17 @@ class Source(Generic[T]):
         try:
             async with self._operation():
                 await self._channel.basic_cancel(tag)
+        except (LinkLost, ToolkitError):
+            return
+
+    async def delete_queue(self) -> None:
+        """Delete the queue; the consumer ends with it."""
+        if not self.is_alive:
+            return
+
+        try:
+            async with self._operation():
+                await self._channel.queue_delete(self.queue)
         except (LinkLost, ToolkitError):
             return
 

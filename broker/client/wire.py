@@ -155,14 +155,15 @@ def copy_of(raw: DeliveredMessage, changes: Mapping[str, object]) -> Outgoing:
     return Outgoing(raw.body, properties)
 
 
-def attempt_of(raw: DeliveredMessage) -> int:
+def attempt_of(raw: DeliveredMessage, *, counts_failures_alone: bool = False) -> int:
     """Return which attempt it is, counted from 1.
 
     A quorum queue counts how often a consumer was lost with the message, which may be the message's
-    doing; that is added to what was counted here before.
+    doing. Where the broker counts nothing else, that is added to what was counted here.
     """
     headers = _table(raw)
-    return _count(headers.get(ATTEMPT), 1) + _count(headers.get("x-delivery-count"), 0)
+    returns = _count(headers.get("x-delivery-count"), 0) if counts_failures_alone else 0
+    return _count(headers.get(ATTEMPT), 1) + returns
 
 
 def topic_of(raw: DeliveredMessage, queue: str) -> str:

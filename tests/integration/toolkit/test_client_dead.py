@@ -1,0 +1,160 @@
+"""Dead letters: looked at, put back, thrown away, and told of."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from broker.client import Client, DeadLetter, Fixed, QueueFull, QueueSpec, Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Name = Callable[[str], str]
+
+KINDS = ["classic", "quorum"]
+
+
+async def bury(client: Client, queue: str, *ids: str) -> None:
+    for one in ids:
+        await client.send(queue, f"body of {one}", id=one)
+        delivery = await client.get(queue, wait=5)
+        assert delivery is not None
+        await delivery.dead(f"why {one}")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_they_are_looked_at_and_stay(client: Client, name: Name, kind: Any) -> None:
+    """pymq's queues in memory give them away."""
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(kind=kind))
+    await bury(client, orders, "a", "b", "c")
+    dead = client.dead(orders)
+    assert await dead.count() == 3
+
+    for _ in range(3):
+        assert [letter.id for letter in await dead.list()] == ["a", "b", "c"]
+
+    assert [letter.error for letter in await dead.list(limit=2)] == ["why a", "why b"]
+    assert [letter.attempt for letter in await dead.list()] == [1, 1, 1], "looking is no attempt"
+
+
+async def test_all_are_put_back_as_if_new(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(retry=Retry(2, Fixed(0))))
+    await client.send(orders, 1, id="a", headers={"k": "v"})
+    for _ in range(2):
+        delivery = await client.get(orders, wait=5)
+        assert delivery is not None
+        await delivery.fail("no")
+
+    assert await client.dead(orders).replay() == 1
+    delivery = await client.get(orders)
+    assert delivery is not None
+
+    assert (delivery.id, delivery.attempt, delivery.headers) == ("a", 1, {"k": "v"})
+    assert delivery.message.error is None
+    assert await client.dead(orders).count() == 0
+
+
+async def test_some_are_put_back_and_the_others_stay_in_place(client: Client, name: Name) -> None:
+    orders, elsewhere = name("orders"), name("elsewhere")
+    await client.declare(orders)
+    await client.declare(elsewhere)
+    await bury(client, orders, "a", "b", "c", "d")
+    dead = client.dead(orders)
+
+    assert await dead.replay(["b", "nonsense"]) == 1
+    assert await dead.replay("c", to=elsewhere) == 1
+    assert [letter.id for letter in await dead.list()] == ["a", "d"]
+    assert (await client.stats(orders)).ready == 1
+    assert (await client.stats(elsewhere)).ready == 1
+
+
+async def test_what_does_not_fit_stays_dead(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(max_length=1))
+    await bury(client, orders, "a", "b")
+    with pytest.raises(QueueFull):
+        await client.dead(orders).replay()
+
+    assert [letter.id for letter in await client.dead(orders).list()] == ["b"]
+
+
+async def test_they_are_thrown_away(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    await bury(client, orders, "a", "b")
+
+    assert await client.dead(orders).purge() == 2
+    assert await client.dead(orders).count() == 0
+
+
+async def test_a_queue_without_any_has_none(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(dead_letter=False))
+    dead = client.dead(orders)
+
+    assert (await dead.list(), await dead.count()) == ([], 0)
+    assert (await dead.replay(), await dead.purge()) == (0, 0)
+
+
+async def test_only_so_many_are_kept(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(max_dead_letters=2))
+    await bury(client, orders, "a", "b", "c")
+
+    assert [letter.id for letter in await client.dead(orders).list()] == ["b", "c"]
+
+
+async def test_what_expires_is_one_that_the_broker_has_made(client: Client, name: Name) -> None:
+    orders = name("orders")
+    told: asyncio.Queue[DeadLetter[Any]] = asyncio.Queue()
+    await client.declare(orders, QueueSpec(message_ttl=0.02))
+    async with await client.subscribe_dead(orders, told.put):
+        await client.send(orders, {"n": 1}, id="late")
+        await told.get()
+
+    [letter] = await client.dead(orders).list()
+    assert (letter.id, letter.body, letter.reason) == ("late", {"n": 1}, "expired")
+    assert (letter.queue, letter.topic, letter.error) == (orders, orders, None)
+    assert letter.dead_at is not None
+
+
+async def test_deaths_are_told_to_who_wants_to_know(client: Client, name: Name) -> None:
+    """Names with dots as well, which pymq's own notices miss."""
+    orders = name("shop.orders")
+    told: asyncio.Queue[DeadLetter[Any]] = asyncio.Queue()
+    await client.declare(orders)
+    async with await client.subscribe_dead("toolkit-test.#", told.put):
+        await bury(client, orders, "a")
+        letter = await told.get()
+
+    assert (letter.id, letter.queue, letter.reason, letter.error) == (
+        "a",
+        orders,
+        "rejected",
+        "why a",
+    )
+
+
+async def test_a_message_that_kills_its_consumers_is_dead_in_the_end(
+    client: Client, name: Name
+) -> None:
+    """What comes back because its channel is gone is counted by a quorum queue."""
+    orders = name("orders")
+    told: asyncio.Queue[DeadLetter[Any]] = asyncio.Queue()
+    spec = QueueSpec(kind="quorum", arguments={"x-delivery-limit": 2})
+    await client.declare(orders, spec)
+    async with await client.subscribe_dead(orders, told.put):
+        await client.send(orders, 1, id="poison")
+        for _ in range(3):
+            delivery = await client.get(orders, wait=5)
+            assert delivery is not None
+            await delivery.raw.channel.close()
+
+        letter = await told.get()
+
+    assert (letter.id, letter.reason) == ("poison", "delivery_limit")
