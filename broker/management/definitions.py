@@ -47,6 +47,7 @@ ROWS_PER_TURN: Final = 256
 INTERNAL_PREFIX: Final = "internal"
 """Global parameters that begin so are nobody's business."""
 
+
 # -- documents
 
 
