@@ -16,11 +16,13 @@ from broker.core.message_commands import (
     publish_message,
     take_messages,
 )
+from broker.errors import AMQPError
 from broker.management.arguments import integer_of, object_of, text_of
 from broker.management.auth import VHOST
 from broker.management.call import answer
 from broker.management.errors import BadRequest, HTTPProblem, NotThere
 from broker.management.properties import encode_properties
+from broker.management.queues import queue_in_path
 from broker.management.routes import Route
 
 if TYPE_CHECKING:
@@ -39,6 +41,10 @@ ACK_MODES: Final = {
     "reject_requeue_true": REJECT_REQUEUE,
     "reject_requeue_false": REJECT,
 }
+REJECTED: Final = "rejected Unable to publish message. Check queue limits."
+PUBLISHED_MAX: Final = 1000
+"""Messages that one request brings at most: they are done in one turn."""
+
 TAKEN_MAX: Final = 10_000
 TAKEN_BYTES_MAX: Final = 64 * 2**20
 """What one request takes at most: it is done in one turn, and held in memory."""
@@ -51,24 +57,83 @@ async def publish(call: Call) -> web.Response:
     if call["exchange"] not in vhost.exchanges:
         raise NotThere("not_found", "exchange_not_found")
 
-    request = PublishRequest(
-        exchange=call["exchange"],
-        routing_key=text_of(body, "routing_key"),
+    request = _request(call, body, call["exchange"], text_of(body, "routing_key"))
+    if len(request.routing_key.encode("utf-8", "surrogateescape")) > 255:
+        raise BadRequest("the routing key is longer than 255 bytes")
+
+    _check_alarms(call)
+    outcome = await call.site.change(lambda: publish_message(vhost, actor, request), vhost)
+    if not outcome.is_accepted:
+        raise BadRequest(REJECTED)
+
+    return answer({"routed": outcome.is_routed})
+
+
+def _request(call: Call, body: JSON, exchange: str, routing_key: str) -> PublishRequest:
+    return PublishRequest(
+        exchange=exchange,
+        routing_key=routing_key,
         properties=encode_properties(object_of(body, "properties")),
         body=_decode(body),
         body_bytes_max=call.node.settings.message_bytes_max,
     )
-    if len(request.routing_key.encode("utf-8", "surrogateescape")) > 255:
-        raise BadRequest("the routing key is longer than 255 bytes")
 
+
+def _check_alarms(call: Call) -> None:
     if call.node.alarms:
         raise HTTPProblem(503, "resource_alarm", call.node.alarm_reason())
 
-    outcome = await call.site.change(lambda: publish_message(vhost, actor, request), vhost)
-    if not outcome.is_accepted:
-        raise BadRequest("rejected Unable to publish message. Check queue limits.")
 
-    return answer({"routed": outcome.is_routed})
+async def publish_many(call: Call) -> web.Response:
+    """Put messages into a queue, in their order, up to the first that cannot be: one batch.
+
+    RabbitMQ has no such thing, and takes one request and one look at the disk for each message.
+    """
+    rows = (await call.body("messages"))["messages"]
+    if not isinstance(rows, list) or len(rows) > PUBLISHED_MAX:
+        raise BadRequest(f"messages should be a list of at most {PUBLISHED_MAX}")
+
+    queue = queue_in_path(call)
+    vhost = call.vhost
+    actor = call.actor
+    _check_alarms(call)
+    requests: list[PublishRequest] = []
+    reasons: list[str] = []
+    for row in rows:
+        try:
+            requests.append(_request(call, _object(row), "", queue.name))
+        except BadRequest as problem:
+            reasons.append(_told(problem))
+            break
+
+    def act() -> int:
+        for count, request in enumerate(requests):
+            try:
+                outcome = publish_message(vhost, actor, request)
+            except AMQPError as problem:
+                reasons.insert(0, problem.explanation or problem.name)
+                return count
+
+            if not outcome.is_accepted:
+                reasons.insert(0, REJECTED)
+                return count
+
+        return len(requests)
+
+    count = await call.site.change(act, vhost)
+    return answer({"published": count, "reason": reasons[0] if reasons else None})
+
+
+def _object(value: object) -> JSON:
+    if not isinstance(value, dict) or not {"payload", "payload_encoding"} <= value.keys():
+        raise BadRequest("a message is an object with payload and payload_encoding")
+
+    return value
+
+
+def _told(problem: BadRequest) -> str:
+    reason = problem.reason
+    return ": ".join(map(str, reason)) if isinstance(reason, list) else str(reason)
 
 
 def _decode(body: JSON) -> bytes:
@@ -156,4 +221,5 @@ def payload_of(message: Message, *, is_base64: bool, cut: int | None) -> JSON:
 ROUTES: Final = (
     Route("POST", "/exchanges/:vhost/:exchange/publish", VHOST, publish),
     Route("POST", "/queues/:vhost/:queue/get", VHOST, get_messages),
+    Route("POST", "/queues/:vhost/:queue/messages", VHOST, publish_many),
 )

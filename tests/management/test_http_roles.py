@@ -99,6 +99,7 @@ V    DELETE /queues/:vhost/:queue
 V    GET /queues/:vhost/:queue/bindings
 V    DELETE /queues/:vhost/:queue/contents
 V    POST /queues/:vhost/:queue/get
+V    POST /queues/:vhost/:queue/messages
 V    POST /queues/:vhost/:queue/actions
 V    GET /queues/:vhost/:queue/browse
 V    POST /queues/:vhost/:queue/move

@@ -29,6 +29,10 @@ OK: Final = 200
 NOT_FOUND: Final = 404
 LOOK_S: Final = 0.1
 PAGE: Final = 500
+BATCH: Final = 500
+BATCH_BYTES: Final = 4 * 2**20
+"""What is sent at a time."""
+
 STANDARD: Final = "-"
 DEFAULT_EXCHANGE: Final = "amq.default"
 COLUMNS: Final = (
@@ -284,20 +288,81 @@ def _writable(name: str) -> Iterator[IO[str]]:
 
 
 def import_messages(run: Run) -> Result:
-    """Each line is published to the queue that it names, or to another."""
-    count = 0
-    lines = _lines_of(run["file"])
+    """Each line is published to the queue that it names, or to another: some at a time."""
     progress = Progress("Importing", 0)
+    batch = _Batch(run)
     try:
-        for number, line in enumerate(lines, start=1):
+        for number, line in enumerate(_lines_of(run["file"]), start=1):
             if line.strip():
-                _publish(run, number, line)
-                count += 1
-                progress.show(count)
+                batch.add(number, line)
+                progress.show(batch.done)
+
+        batch.send()
     finally:
         progress.end()
 
-    return Value(f"Imported {count} messages")
+    return Value(f"Imported {batch.done} messages")
+
+
+class _Batch:
+    """Messages for one queue, until they are sent."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._queue = ""
+        self._numbers: list[int] = []
+        self._messages: list[Fact] = []
+        self._bytes = 0
+        self.done = 0
+
+    def add(self, number: int, line: bytes) -> None:
+        """Take a line; what came before is sent where there is no room for it."""
+        try:
+            queue, message = self._read(number, line)
+        except CtlError:
+            # What stands before it counts.
+            self.send()
+            raise
+
+        is_full = len(self._messages) == BATCH or self._bytes + len(line) > BATCH_BYTES
+        if queue != self._queue or is_full:
+            self.send()
+
+        self._queue = queue
+        self._numbers.append(number)
+        self._messages.append(message)
+        self._bytes += len(line)
+
+    def _read(self, number: int, line: bytes) -> tuple[str, Fact]:
+        fields = _fields_in(number, line)
+        queue = self._run.text("queue") or fields.get("queue")
+        if not isinstance(queue, str):
+            raise _at(number, "it names no queue: say which with --queue")
+
+        properties = fields.get("properties", {})
+        return queue, {"properties": properties, **_payload_in(number, fields)}
+
+    def send(self) -> None:
+        """Publish what there is."""
+        if not self._messages:
+            return
+
+        run = self._run
+        where = path("queues", run.vhost, self._queue, "messages")
+        answer = run.client.ask("POST", where, {"messages": self._messages})
+        value = answer.value
+        if answer.status == NOT_FOUND:
+            raise _at(self._numbers[0], no_queue(run, self._queue).text)
+
+        if answer.status != OK or not isinstance(value, dict):
+            raise _at(self._numbers[0], answer.reason)
+
+        published = value["published"]
+        self.done += published
+        if value["reason"] is not None:
+            raise _at(self._numbers[published], str(value["reason"]))
+
+        self._numbers, self._messages, self._bytes = [], [], 0
 
 
 def _lines_of(name: str) -> Iterator[bytes]:
@@ -312,30 +377,6 @@ def _lines_of(name: str) -> Iterator[bytes]:
 
     with file:
         yield from file
-
-
-def _publish(run: Run, number: int, line: bytes) -> None:
-    fields = _fields_in(number, line)
-    queue = run.text("queue") or fields.get("queue")
-    body = {
-        "routing_key": queue,
-        "properties": fields.get("properties", {}),
-        **_payload_in(number, fields),
-    }
-    if not isinstance(queue, str):
-        raise _at(number, "it names no queue: say which with --queue")
-
-    where = path("exchanges", run.vhost, DEFAULT_EXCHANGE, "publish")
-    answer = run.client.ask("POST", where, body)
-    value = answer.value
-    if answer.status == NOT_FOUND and run.is_vhost_missing:
-        raise run.no_vhost()
-
-    if answer.status != OK or not isinstance(value, dict):
-        raise _at(number, answer.reason)
-
-    if value.get("routed") is not True:
-        raise _at(number, f"no queue '{queue}' in vhost '{run.vhost}'")
 
 
 def _fields_in(number: int, line: bytes) -> Fact:
