@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import warnings
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from tests.helpers.certificates import CertificateFiles
 
 pytest.register_assert_rewrite("tests.helpers")
+
+# Where Leveret is not installed, nobody finds its plugin.
+_IS_INSTALLED = any(one.name == "leveret" for one in entry_points(group="pytest11"))
+pytest_plugins = ["pytester"] if _IS_INSTALLED else ["pytester", "broker.testing.plugin"]
 
 # Shared, loaded machines make deadlines lie: an example that hangs is caught by the test's timeout.
 _BASE = settings(

@@ -160,6 +160,7 @@ class Broker:
             self.stage.stop()
         elif self.stage.is_running:
             self.faults.heal()
+            self.clock.resume()
             self.stage.call(lambda: self.stage.node.delete_vhost(self.vhost))
 
     def __enter__(self) -> Broker:
@@ -209,9 +210,9 @@ class Broker:
         self.stage.call(make)
         return fresh
 
-    def _load_definitions_again(self) -> None:
+    async def _load_definitions_again(self) -> None:
         if self._definitions is not None:
-            self.topology.load_here(self._definitions)
+            await self.topology.load_here(self._definitions)
 
     # -- where it is
 

@@ -117,7 +117,7 @@ class Stage:
         self._end: asyncio.Event | None = None
         # When unacknowledged deliveries were seen first, in real seconds.
         self._held_since: dict[int, tuple[Message, float]] = {}
-        self.on_restart: list[Callable[[], None]] = []
+        self.on_restart: list[Callable[[], Coroutine[object, object, None]]] = []
 
     # -- its life
 
@@ -421,4 +421,4 @@ class Stage:
         await self._raise_curtain()
         self.ledger.note("", "the broker is back")
         for act in self.on_restart:
-            act()
+            await act()
