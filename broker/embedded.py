@@ -21,6 +21,7 @@ from broker.config.schema import (
     AMQPListenerConfig,
     Config,
     HTTPListenerConfig,
+    ListenersConfig,
     LogConfig,
     MetricsListenerConfig,
 )
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.core.node import Node
+    from broker.net.listeners import Address
     from broker.reload import Outcome
 
 __all__ = ["Broker", "BrokerThread"]
@@ -51,8 +53,9 @@ class Broker:
 
     Args:
         config: a mapping as in the configuration file, the path of such a file, or None for
-            guest/guest and the virtual host ``/``. Its listeners are not used. Everything is kept
-            in memory only, unless it names a directory: ``{"storage": {"data_dir": path}}``.
+            guest/guest and the virtual host ``/``. Of its AMQP listeners only those with TLS
+            are used, each on a free port unless it names one. Everything is kept in memory only,
+            unless it names a directory: ``{"storage": {"data_dir": path}}``.
         host: where to listen.
         port: where to listen; 0 takes any free port.
         log_level: what to write to standard error: ``debug``, ``info``, ``warning`` or ``error``.
@@ -156,10 +159,19 @@ class Broker:
     @property
     def url(self) -> str:
         """``amqp://user:password@host:port/vhost`` of the first user that can log in so."""
+        return self._url("amqp", self._running.addresses[0])
+
+    @property
+    def tls_url(self) -> str:
+        """``amqps://user:password@host:port/vhost``; empty where it does not listen with TLS."""
+        found = [address for address in self._running.addresses if address.is_tls]
+        return self._url("amqps", found[0]) if found else ""
+
+    def _url(self, scheme: str, address: Address) -> str:
         vhost, user, password = _account(self._config)
         credentials = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
         path = "" if vhost == "/" else quote(vhost, safe="")
-        return f"amqp://{credentials}{format_address(self.host, self.port)}/{path}"
+        return f"{scheme}://{credentials}{format_address(address.host, address.port)}/{path}"
 
     def sample(self) -> None:
         """Take the statistics of now, which happens every few seconds otherwise."""
@@ -196,13 +208,13 @@ class Broker:
     def management_url(self) -> str:
         """``http://host:port``, where the HTTP API is; empty where it was not enabled."""
         api = self._running.http_api
-        return f"http://{api.addresses[0]}" if api is not None and api.addresses else ""
+        return _http_url(api.addresses[0]) if api is not None and api.addresses else ""
 
     @property
     def metrics_url(self) -> str:
         """``http://host:port``, where Prometheus may ask; empty where that was not enabled."""
         telemetry = self._running.telemetry
-        return f"http://{telemetry.addresses[0]}" if telemetry and telemetry.addresses else ""
+        return _http_url(telemetry.addresses[0]) if telemetry and telemetry.addresses else ""
 
     @property
     def datagram_ports(self) -> list[int]:
@@ -288,7 +300,7 @@ def _load(
     log_level: str,
 ) -> Config:
     loaded = _load_as_written(config)
-    listeners = loaded.listeners._replace(amqp=(listener,))
+    listeners = _own_listeners(loaded, listener)
     # The log goes where the program's own errors go.
     log = LogConfig(
         level=log_level, has_access=loaded.log.has_access, has_exchange=loaded.log.has_exchange
@@ -299,6 +311,30 @@ def _load(
         loaded = loaded._replace(storage=loaded.storage._replace(memory_only=True))
 
     return _with_own_metrics(_with_own_management(loaded))
+
+
+def _own_listeners(config: Config, listener: AMQPListenerConfig) -> ListenersConfig:
+    """One without TLS, and those with TLS that are named, each on a free port unless one is."""
+    listeners = config.listeners
+    proxies = listeners.amqp[0].proxies if listeners.amqp else None
+    secure = []
+    for index, one in enumerate(listeners.amqps):
+        keys = ("listeners", "amqps", str(index))
+        secure.append(
+            one._replace(
+                bind=one.bind if config.origin.names((*keys, "bind")) else listener.bind,
+                port=one.port if config.origin.names((*keys, "port")) else 0,
+            )
+        )
+
+    own = listener._replace(proxies=proxies)
+    return listeners._replace(amqp=(own,), amqps=tuple(secure))
+
+
+def _http_url(address: Address) -> str:
+    """With ``https`` where that is spoken."""
+    scheme = "https" if address.is_tls else "http"
+    return f"{scheme}://{format_address(address.host, address.port)}"
 
 
 def _load_as_written(config: Mapping[str, object] | str | os.PathLike[str] | None) -> Config:

@@ -2,22 +2,100 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import urlsplit
+
 import click
 
+from broker.errors import StartError
 from broker.logs import escape
 from broker.net.addresses import format_address
 from broker.net.ping import ping as ping_broker
 
+if TYPE_CHECKING:
+    import ssl
+
 __all__ = ["ping"]
+
+PORTS: Final = {"amqp": 5672, "amqps": 5671}
+
+
+class _Target(NamedTuple):
+    host: str
+    port: int
+    is_tls: bool
 
 
 @click.command()
-@click.option("--host", default="127.0.0.1", show_default=True, help="Where the broker listens.")
-@click.option("--port", default=5672, show_default=True, type=click.IntRange(1, 65535))
+@click.argument("url", required=False, metavar="[URL]")
+@click.option("--host", help="Where the broker listens; 127.0.0.1 if nothing says otherwise.")
+@click.option("--port", type=click.IntRange(1, 65535), help="5672, and with TLS 5671.")
 @click.option("--timeout", "timeout_s", default=3.0, show_default=True, metavar="SECONDS")
-def ping(host: str, port: int, timeout_s: float) -> None:
-    """Ask a broker whether it answers; exit with 0 if so and with 1 if not."""
-    pong = ping_broker(host, port, timeout_s)
+@click.option("--tls", "is_tls", is_flag=True, help="With TLS, as amqps:// says too.")
+@click.option("--ca", metavar="FILE", help="Who vouches for the broker, instead of the system's.")
+@click.option("--cert", metavar="FILE", help="A certificate to show, for brokers that want one.")
+@click.option("--key", metavar="FILE", help="Its key, where that is another file.")
+@click.option("--insecure", is_flag=True, help="Take whatever certificate the broker shows.")
+def ping(
+    url: str | None,
+    host: str | None,
+    port: int | None,
+    timeout_s: float,
+    is_tls: bool,
+    **files: str | bool | None,
+) -> None:
+    """Ask a broker whether it answers; exit with 0 if so and with 1 if not.
+
+    URL is amqp://host:port or amqps://host:port; what else it says does not count.
+    """
+    target = _target(url, is_tls=is_tls)
+    target = target._replace(host=host or target.host, port=port or target.port)
+    context = _context(files) if target.is_tls else None
+    pong = ping_broker(target.host, target.port, timeout_s, context)
     who = escape(f"{pong.product} {pong.version}")
-    where = format_address(host, port)
-    click.echo(f"{who} answers at {where} after {pong.elapsed_s * 1000:.1f} ms")
+    where = format_address(target.host, target.port)
+    how = f" with {pong.tls}" if pong.tls else ""
+    click.echo(f"{who} answers at {where}{how} after {pong.elapsed_s * 1000:.1f} ms")
+
+
+def _target(url: str | None, *, is_tls: bool) -> _Target:
+    scheme = "amqps" if is_tls else "amqp"
+    if url is None:
+        return _Target("127.0.0.1", PORTS[scheme], is_tls)
+
+    try:
+        parts = urlsplit(url)
+        named = parts.port
+    except ValueError as problem:
+        raise click.UsageError(f"{url!r} is no URL: {problem}") from None
+
+    if parts.scheme not in PORTS or not parts.hostname:
+        raise click.UsageError(f"{url!r} is not amqp://host:port, nor amqps://host:port")
+
+    scheme = "amqps" if is_tls else parts.scheme
+    return _Target(parts.hostname, named or PORTS[scheme], scheme == "amqps")
+
+
+def _context(files: dict[str, str | bool | None]) -> ssl.SSLContext:
+    """What a TLS connection is made with.
+
+    Raises:
+        StartError: a file cannot be used.
+
+    """
+    import ssl
+
+    ca, cert, key = (str(files[name]) if files[name] else None for name in ("ca", "cert", "key"))
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        if cert is not None:
+            context.load_cert_chain(cert, key)
+    except (OSError, ValueError) as problem:
+        names = ", ".join(name for name in (ca, cert, key) if name)
+        raise StartError(f"cannot use {names}: {problem}") from None
+
+    if files["insecure"]:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+
+    return context

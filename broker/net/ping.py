@@ -6,7 +6,9 @@ It goes as far as a client can go without a password: to connection.start (rule 
 from __future__ import annotations
 
 import socket
+import ssl
 import time
+from contextlib import ExitStack
 from typing import Final, NamedTuple
 
 from broker.errors import AMQPError, StartError
@@ -26,6 +28,9 @@ PROPERTIES_AT: Final = 6
 
 START_BYTES_MAX: Final = 128 * 1024
 
+NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")
+CERTIFICATE_WANTED: Final = "CERTIFICATE_REQUIRED"
+
 
 class Pong(NamedTuple):
     """Who answered, and how soon."""
@@ -33,10 +38,18 @@ class Pong(NamedTuple):
     product: str
     version: str
     elapsed_s: float
+    tls: str = ""
+    """The version of TLS; empty without."""
 
 
-def ping(host: str, port: int, timeout_s: float) -> Pong:
+def ping(host: str, port: int, timeout_s: float, context: ssl.SSLContext | None = None) -> Pong:
     """Connect, send the protocol header and wait for connection.start.
+
+    Args:
+        host: where.
+        port: where.
+        timeout_s: for all of it.
+        context: makes a TLS connection; None for a plain one.
 
     Raises:
         StartError: nobody answers in time, or something that is no AMQP 0-9-1 broker does.
@@ -45,9 +58,18 @@ def ping(host: str, port: int, timeout_s: float) -> Pong:
     where = format_address(host, port)
     started_s = time.monotonic()
     try:
-        with socket.create_connection((host, port), timeout=timeout_s) as connection:
+        with ExitStack() as opened:
+            connection = opened.enter_context(socket.create_connection((host, port), timeout_s))
+            tls = ""
+            if context is not None:
+                secured = context.wrap_socket(connection, server_hostname=host)
+                connection = opened.enter_context(secured)
+                tls = secured.version() or ""
+
             connection.sendall(PROTOCOL_HEADER)
             payload = _read_start(connection, where, started_s + timeout_s)
+    except ssl.SSLError as problem:
+        raise StartError(_tls_problem(problem, where)) from None
     except TimeoutError:
         raise StartError(f"no answer from {where} within {timeout_s:g} s") from None
     except (OSError, UnicodeError) as problem:
@@ -55,7 +77,24 @@ def ping(host: str, port: int, timeout_s: float) -> Pong:
         raise StartError(f"cannot connect to {where}: {reason}") from None
 
     product, version = _identity(payload, where)
-    return Pong(product, version, time.monotonic() - started_s)
+    return Pong(product, version, time.monotonic() - started_s, tls)
+
+
+def _tls_problem(problem: ssl.SSLError, where: str) -> str:
+    if isinstance(problem, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {where} is refused: {problem.verify_message}"
+            " (--ca FILE names who vouches for it)"
+        )
+
+    reason = problem.reason or str(problem)
+    if reason in NO_TLS:
+        return f"what answers at {where} does not speak TLS"
+
+    if CERTIFICATE_WANTED in reason:
+        return f"{where} wants to see a certificate: --cert FILE and --key FILE"
+
+    return f"no TLS with {where}: {reason.lower().replace('_', ' ')}"
 
 
 def _read_start(connection: socket.socket, where: str, deadline_s: float) -> bytes:
