@@ -32,6 +32,7 @@ GUARANTEES = ("at_most_once", "at_least_once", "effectively_once", "exactly_once
     help="What a worker is; auto is a process, or a thread where Python is free-threaded.",
 )
 @click.option("--grace", default=30.0, help="Seconds that running tasks have when it is stopped.")
+@click.option("--lease", default=15.0, help="Seconds until a dead worker's tasks are others'.")
 @click.option("--url", help="The broker; replaces that of APP.")
 @click.option("--live/--no-live", default=None, help="Draw what runs; by default on a terminal.")
 @click.option(
@@ -88,6 +89,7 @@ def _plan(given: dict[str, Any]) -> Any:
         queues=given["queues"] or None,
         guarantee=guarantee and checked_guarantee(guarantee),
         grace=given["grace"],
+        lease=given["lease"],
         url=given["url"],
         log_level=given["log_level"],
     )

@@ -19,7 +19,7 @@ from multiprocessing.connection import wait as wait_for_any
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.tasks.loading import load_app
-from broker.tasks.worker import Worker
+from broker.tasks.worker import LEASE_S, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +59,7 @@ class Plan:
     queues: tuple[str, ...] | None = None
     guarantee: Guarantee | None = None
     grace: float = 30.0
+    lease: float = LEASE_S
     url: str | None = None
     log_level: str = "INFO"
 
@@ -79,6 +80,7 @@ class Plan:
             queues=self.queues,
             guarantee=self.guarantee,
             grace=self.grace,
+            lease=self.lease,
         )
 
 

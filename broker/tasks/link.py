@@ -38,6 +38,7 @@ class Link:
         self._timeout = timeout
         self._client: Client | None = None
         self._lock = asyncio.Lock()
+        self._declaring = asyncio.Lock()
         self._setups: dict[str, Callable[[], Awaitable[None]]] = {}
         self._declared: set[str] = set()
         self.port = Port(url, name=name, on_open=self._set_up)
@@ -62,10 +63,14 @@ class Link:
 
     async def declare(self, queue: str, spec: QueueSpec) -> None:
         """Declare a queue, unless this was done."""
-        if queue not in self._declared:
-            client = await self.client()
-            await client.declare(queue, spec)
-            self._declared.add(queue)
+        if queue in self._declared:
+            return
+
+        client = await self.client()
+        async with self._declaring:
+            if queue not in self._declared:
+                await client.declare(queue, spec)
+                self._declared.add(queue)
 
     async def resend(self, message: Received, delay: float, changes: Mapping[str, object]) -> None:
         """Send a copy of a message to its queue, to arrive in so many seconds."""

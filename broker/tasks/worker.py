@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.tasks.app import Tasks
     from broker.tasks.intake import Received
 
-__all__ = ["Worker"]
+__all__ = ["LEASE_S", "Worker"]
 
 LOG: Final = logging.getLogger("leveret.tasks")
 

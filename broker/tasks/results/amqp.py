@@ -42,10 +42,27 @@ RETRY_S: Final = 0.2
 class _Inbox:
     """Where results of one event loop's tasks arrive."""
 
-    def __init__(self, ttl_s: float) -> None:
+    def __init__(self, ttl_s: float, link: Link) -> None:
         self.queue = f"leveret.results.{new_id()}"
         self.kept = MemoryResults(ttl_s)
-        self.link: Link | None = None
+        self.link = link
+        self.is_open = False
+        self.opening = asyncio.Lock()
+        self._arguments = _arguments(ttl_s, is_single=False)
+
+    async def open(self) -> None:
+        """Declare the queue and consume it, on each connection."""
+        work = self.link.port.work_channel
+        if work is not None:
+            # Not an exclusive queue: that would go with its connection, and take results along.
+            await work.queue_declare(self.queue, durable=True, arguments=self._arguments)
+            await self.link.port.consume(self.queue, self._arrive, no_ack=True)
+
+    def _arrive(self, message: Received) -> None:
+        given = message.properties
+        is_final = given.message_type != PROGRESS
+        stored = Stored(given.content_type or "", message.body, is_final)
+        self.kept.put(given.message_id or "", stored)
 
 
 class AmqpResults(ResultBackend):
@@ -68,9 +85,13 @@ class AmqpResults(ResultBackend):
 
         inbox = self._inboxes.get()
         if inbox is None or inbox.link is not link:
-            inbox = self._inboxes.set(_Inbox(self.ttl_s))
-            inbox.link = link
-            await link.on_open("results", lambda: self._open_inbox(link))
+            inbox = self._inboxes.set(_Inbox(self.ttl_s, link))
+
+        if not inbox.is_open:
+            async with inbox.opening:
+                if not inbox.is_open:
+                    await link.on_open("results", inbox.open)
+                    inbox.is_open = True
 
         return inbox.queue
 
@@ -87,7 +108,7 @@ class AmqpResults(ResultBackend):
         work = link.port.work_channel
         if work is not None:
             await work.queue_declare(
-                queue, durable=True, nowait=True, arguments=self._arguments(one=True)
+                queue, durable=True, nowait=True, arguments=_arguments(self.ttl_s, is_single=True)
             )
             link.port.post(queue, props, stored.body)
 
@@ -125,7 +146,7 @@ class AmqpResults(ResultBackend):
 
     async def close(self) -> None:
         inbox = self._inboxes.pop()
-        if inbox is None or inbox.link is None:
+        if inbox is None:
             return
 
         inbox.link.forget("results")
@@ -133,22 +154,6 @@ class AmqpResults(ResultBackend):
         if work is not None:
             with contextlib.suppress(*CONNECTION_ERRORS):
                 await work.queue_delete(inbox.queue)
-
-    async def _open_inbox(self, link: Link) -> None:
-        inbox, work = self._inboxes.get(), link.port.work_channel
-        if inbox is None or work is None:
-            return
-
-        kept = inbox.kept
-
-        def arrive(message: Received) -> None:
-            props = message.properties
-            stored = Stored(props.content_type or "", message.body, props.message_type != PROGRESS)
-            kept.put(props.message_id or "", stored)
-
-        # No exclusive queue: one of those would be gone when the connection is, results and all.
-        await work.queue_declare(inbox.queue, durable=True, arguments=self._arguments(one=False))
-        await link.port.consume(inbox.queue, arrive, no_ack=True)
 
     async def _wait_shared(self, task_id: str, link: Link) -> Stored:
         arrived: asyncio.Queue[Stored] = asyncio.Queue()
@@ -180,7 +185,9 @@ class AmqpResults(ResultBackend):
         channel = await link.port.channel()
         try:
             await channel.queue_declare(
-                self._queue_of(task_id), durable=True, arguments=self._arguments(one=True)
+                self._queue_of(task_id),
+                durable=True,
+                arguments=_arguments(self.ttl_s, is_single=True),
             )
             yield channel
         finally:
@@ -190,13 +197,14 @@ class AmqpResults(ResultBackend):
     def _queue_of(self, task_id: str) -> str:
         return f"leveret.result.{task_id}"
 
-    def _arguments(self, *, one: bool) -> dict[str, FieldValue]:
-        ttl_ms = math.ceil(self.ttl_s * 1000)
-        found: dict[str, FieldValue] = {"x-expires": max(ttl_ms, 1000), "x-message-ttl": ttl_ms}
-        if one:
-            found |= {"x-max-length": 1, "x-overflow": "drop-head"}
 
-        return found
+def _arguments(ttl_s: float, *, is_single: bool) -> dict[str, FieldValue]:
+    ttl_ms = math.ceil(ttl_s * 1000)
+    found: dict[str, FieldValue] = {"x-expires": max(ttl_ms, 1000), "x-message-ttl": ttl_ms}
+    if is_single:
+        found |= {"x-max-length": 1, "x-overflow": "drop-head"}
+
+    return found
 
 
 def _stored(message: DeliveredMessage) -> Stored:

@@ -1,0 +1,1 @@
+"""Tasks a second: ours and others, on one broker."""

@@ -1,0 +1,1 @@
+"""The same task in each system, as its own documentation has it."""
