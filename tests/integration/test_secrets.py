@@ -173,9 +173,9 @@ def test_no_password_is_anywhere(server: Server) -> None:
     assert "access.request" in log
     assert "/auth/hash_password/***" in log
     assert_clean(log, "the log")
-    for path in server.data.rglob("*"):
-        if path.is_file():
-            assert_clean(path.read_bytes().decode("latin-1"), str(path))
+    for file in server.data.rglob("*"):
+        if file.is_file():
+            assert_clean(file.read_bytes().decode("latin-1"), str(file))
 
 
 @pytest.mark.parametrize(
