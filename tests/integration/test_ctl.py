@@ -276,6 +276,24 @@ def test_messages_move_with_a_filter_and_come_back(house: House, client: Any) ->
     assert outcome == (69, "", "Error: there is no move 999999: see list_moves\n")
 
 
+def test_who_interrupts_a_move_ends_it(
+    house: House, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Impatience:
+        @staticmethod
+        def sleep(_seconds: float) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("broker.cli.ctl.messages.time", Impatience)
+    channel = client.channel()
+    publish(channel, "orders", 50)
+    channel.queue_declare("other", durable=True)
+    assert house.ctl.line("-q move orders other --rate 1").status == 1
+    row = house.rows("list_moves destination state moved")[-1]
+    assert (row["destination"], row["state"]) == ("other", "cancelled")
+    assert row["moved"] < 50
+
+
 def test_dead_letters_are_redriven(house: House, client: Any) -> None:
     channel = client.channel()
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}

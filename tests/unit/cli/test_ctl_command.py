@@ -205,6 +205,12 @@ def test_no_broker_is_one_line_and_69() -> None:
     )
 
 
+@pytest.mark.parametrize("line", ["await_startup -t 0.01", "await_online_nodes 1 --timeout 0.01"])
+def test_who_waits_for_a_broker_that_does_not_come_is_told_75(line: str) -> None:
+    outcome = NOWHERE.line(f"-q {line}")
+    assert outcome == (75, "", "Error: the broker did not start within 0.01 s\n")
+
+
 def test_with_json_an_error_is_json_too() -> None:
     outcome = NOWHERE.line("list_users --formatter json")
     assert outcome.status == EXIT_UNAVAILABLE
