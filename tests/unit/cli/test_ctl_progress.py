@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import sys
-
-import pytest
+from typing import TYPE_CHECKING
 
 from broker.cli.ctl import progress as module
 from broker.cli.ctl.progress import Progress
+
+if TYPE_CHECKING:
+    import pytest
 
 
 class Terminal(io.StringIO):
