@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.auth.mechanisms import Credentials, External, Malformed, Mechanism, Refused
 from broker.core.node import BY_HAND
-from broker.errors import NotFound, PreconditionFailed
+from broker.errors import PreconditionFailed
 from broker.protocol.states import CHANNEL_RUNNING, RUNNING
 
 if TYPE_CHECKING:
@@ -484,7 +484,7 @@ class Faults:
         queue = vhost.queues.get(name)
         if queue is None:
             there = ", ".join(sorted(vhost.queues)) or "none"
-            raise NotFound(f"no queue {name!r} in vhost {self._home!r}; there are: {there}")
+            raise LookupError(f"no queue {name!r} in vhost {self._home!r}; there are: {there}")
 
         return queue
 
