@@ -53,8 +53,8 @@ class DeadLetters:
         """Return how many there are; none if the queue has none."""
 
         async def ask(link: Link) -> int:
-            channel = await link.admin()
-            return (await channel.queue_declare(self.name, passive=True)).message_count or 0
+            async with link.admin() as channel:
+                return (await channel.queue_declare(self.name, passive=True)).message_count or 0
 
         try:
             return await self._core.session.run(ask)
@@ -121,8 +121,8 @@ class DeadLetters:
         """Throw them away; returns how many there were."""
 
         async def purge(link: Link) -> int:
-            channel = await link.admin()
-            return (await channel.queue_purge(self.name)).message_count or 0
+            async with link.admin() as channel:
+                return (await channel.queue_purge(self.name)).message_count or 0
 
         try:
             return await self._core.session.run(purge)

@@ -11,12 +11,15 @@ Invariant: a message does not arrive before its time.
 from __future__ import annotations
 
 import math
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 from broker.client.errors import InvalidSchedule, QueueNotFound, Unroutable
 from broker.client.link import LIBRARY_ERRORS, translated_error
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from aiormq.abc import AbstractChannel
 
     from broker.client.link import Link
@@ -169,20 +172,20 @@ async def _declare_ladder(channel: AbstractChannel) -> None:
 
 
 async def _check_queue(link: Link, queue: str) -> None:
-    channel = await link.admin()
-    try:
+    async with _telling_of_missing(queue), link.admin() as channel:
         await channel.queue_declare(queue, passive=True)
-    except LIBRARY_ERRORS as problem:
-        if isinstance(translated_error(problem), QueueNotFound):
-            raise Unroutable(f"there is no queue {queue!r}") from problem
-
-        raise
 
 
 async def _bind(link: Link, queue: str) -> None:
-    channel = await link.admin()
-    try:
+    async with _telling_of_missing(queue), link.admin() as channel:
         await channel.queue_bind(queue, EXCHANGE, routing_key=queue)
+
+
+@asynccontextmanager
+async def _telling_of_missing(queue: str) -> AsyncIterator[None]:
+    """Later nobody could tell the sender that there is no such queue."""
+    try:
+        yield
     except LIBRARY_ERRORS as problem:
         if isinstance(translated_error(problem), QueueNotFound):
             raise Unroutable(f"there is no queue {queue!r}") from problem

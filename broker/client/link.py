@@ -7,6 +7,7 @@ waits for a broker that is gone. Errors of the library do not get past this modu
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import aio_pika
@@ -26,7 +27,9 @@ from aiormq.exceptions import (
     ProbableAuthenticationError,
     PublishError,
 )
+from pamqp import commands
 from pamqp.commands import Basic
+from pamqp.exceptions import PAMQPException
 from yarl import URL
 
 from broker.client.errors import (
@@ -42,7 +45,7 @@ from broker.client.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from types import TracebackType
 
     from aio_pika.abc import AbstractConnection
@@ -63,7 +66,16 @@ FRAMES_BUFFERED: Final = 1000
 
 CLOSE_WAIT_S: Final = 5.0
 
-LIBRARY_ERRORS: Final = (AMQPError, AMQPException, OSError, RuntimeError, EOFError)
+LIBRARY_ERRORS: Final = (
+    AMQPError,
+    AMQPException,
+    PAMQPException,
+    ChannelInvalidStateError,
+    OSError,
+    EOFError,
+)
+REFUSALS: Final = {402, 403, 530}
+"""Reply codes of a broker that does not let one in: wrong virtual host, user, or no right to it."""
 
 
 class LinkLost(Exception):
@@ -81,6 +93,7 @@ class Link:
         self._operations: set[asyncio.Timeout] = set()
         self._publisher: Channel | None = None
         self._admin: Channel | None = None
+        self._administering = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._declared: set[str] = set()
         transport = connection.transport
@@ -132,28 +145,36 @@ class Link:
 
     async def open_channel(self, *, confirms: bool = False) -> Channel:
         """Open a channel of one's own."""
-        channel = await self._underlay.channel(
-            publisher_confirms=confirms,
-            frame_buffer_size=FRAMES_BUFFERED,
-            on_return_raises=True,
-        )
+        try:
+            channel = await self._underlay.channel(
+                publisher_confirms=confirms,
+                frame_buffer_size=FRAMES_BUFFERED,
+                on_return_raises=True,
+            )
+        except RuntimeError as problem:
+            # The library's word for a connection that is closed.
+            raise LinkLost from problem
+
         assert isinstance(channel, Channel)
         return channel
 
-    async def admin(self) -> Channel:
-        """Return the channel for declarations. An error closes it, and then there is another."""
-        async with self._opening:
+    @asynccontextmanager
+    async def admin(self) -> AsyncIterator[Channel]:
+        """Have the channel for declarations to oneself: what is wrong with one closes it."""
+        async with self._administering:
             if self._admin is None or self._admin.is_closed:
                 self._admin = await self.open_channel()
 
-            return self._admin
+            yield self._admin
 
     async def ensure(self, name: str, declare: Callable[[Channel], Awaitable[object]]) -> None:
         """Declare something that everybody declares alike, once a link."""
         if name in self._declared:
             return
 
-        await declare(await self.admin())
+        async with self.admin() as channel:
+            await declare(channel)
+
         self._declared.add(name)
 
     async def _publisher_channel(self) -> Channel:
@@ -323,12 +344,29 @@ def translated_error(exc: BaseException) -> ToolkitError | None:
         if isinstance(exc, kind):
             return ours(text)
 
-    if isinstance(exc, ConnectionClosed) and exc.args and exc.args[0] in (530, 402):
-        return AccessRefused(text)
+    closing = _close_reason(exc)
+    if closing is not None and closing[0] in REFUSALS:
+        return AccessRefused(closing[1])
+
+    if isinstance(exc, TypeError):
+        return InvalidValue(f"a header cannot be sent: {text}")
 
     if isinstance(exc, ValueError):
         # The library refuses names that AMQP would let pass, before they are sent.
         return InvalidName(text) if "queue" in text.lower() else InvalidValue(text)
+
+    return None
+
+
+def _close_reason(exc: BaseException) -> tuple[int, str] | None:
+    """Return why the broker has closed a connection, from what the library makes of it."""
+    if isinstance(exc, ConnectionClosed) and exc.args and isinstance(exc.args[0], int):
+        return exc.args[0], str(exc)
+
+    # While it connects, the library is surprised by the frame, and keeps it.
+    for argument in exc.args:
+        if isinstance(argument, commands.Connection.Close):
+            return argument.reply_code or 0, argument.reply_text or ""
 
     return None
 
@@ -345,7 +383,7 @@ async def open_link(url: str, name: str | None, number: int) -> Link:
         connection = await aio_pika.connect(
             URL(url), client_properties={"connection_name": name or "leveret client"}
         )
-    except (AMQPError, AMQPException, OSError, EOFError, RuntimeError) as problem:
+    except LIBRARY_ERRORS as problem:
         translated = translated_error(problem)
         if isinstance(translated, AccessRefused):
             raise translated from problem

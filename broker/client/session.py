@@ -174,7 +174,8 @@ class Session:
             try:
                 async with asyncio.timeout(self._options.timeout):
                     link = await open_link(self._url, self._name, self._number + 1)
-            except (ToolkitError, TimeoutError) as problem:
+            except Exception as problem:
+                # Whatever it was: who is to stay connected tries again.
                 failures += 1
                 self._set_failed(problem)
                 await asyncio.sleep(self._options.backoff.wait(failures, random.random()))  # noqa: S311

@@ -67,9 +67,9 @@ class Topology:
         """Return how many messages wait in a queue, and how many consumers it has."""
 
         async def ask(link: Link) -> tuple[int, int]:
-            channel = await link.admin()
-            answer = await channel.queue_declare(name, passive=True)
-            return answer.message_count or 0, answer.consumer_count or 0
+            async with link.admin() as channel:
+                answer = await channel.queue_declare(name, passive=True)
+                return answer.message_count or 0, answer.consumer_count or 0
 
         return await self._core.session.run(ask)
 
@@ -77,9 +77,9 @@ class Topology:
         """Delete a queue."""
 
         async def delete(link: Link) -> int:
-            channel = await link.admin()
-            answer = await channel.queue_delete(name, if_empty=if_empty, if_unused=if_unused)
-            return answer.message_count or 0
+            async with link.admin() as channel:
+                answer = await channel.queue_delete(name, if_empty=if_empty, if_unused=if_unused)
+                return answer.message_count or 0
 
         try:
             count = await self._core.session.run(delete)
@@ -96,8 +96,8 @@ class Topology:
         """Delete what waits in a queue."""
 
         async def purge(link: Link) -> int:
-            channel = await link.admin()
-            return (await channel.queue_purge(name)).message_count or 0
+            async with link.admin() as channel:
+                return (await channel.queue_purge(name)).message_count or 0
 
         count = await self._core.session.run(purge)
         self._core.handled.forget(name)
@@ -112,15 +112,15 @@ class Topology:
         """Take a binding back."""
 
         async def unbind(link: Link) -> None:
-            channel = await link.admin()
-            await channel.queue_unbind(queue, self._core.options.topics, routing_key=pattern)
+            async with link.admin() as channel:
+                await channel.queue_unbind(queue, self._core.options.topics, routing_key=pattern)
 
         self._bindings.pop((queue, pattern), None)
         await self._core.session.run(unbind)
 
     async def _bind(self, link: Link, queue: str, pattern: str) -> None:
-        channel = await link.admin()
-        await channel.queue_bind(queue, self._core.options.topics, routing_key=pattern)
+        async with link.admin() as channel:
+            await channel.queue_bind(queue, self._core.options.topics, routing_key=pattern)
 
     async def _try(self, link: Link, queue: str, work: Awaitable[None]) -> None:
         try:
@@ -138,18 +138,18 @@ class Topology:
 async def _declare(link: Link, name: str, spec: QueueSpec) -> None:
     if spec.has_dead_letters:
         await link.ensure(DEAD_EXCHANGE, declare_dead_exchange)
-        channel = await link.admin()
-        dead = dead_queue_name(name)
-        await channel.queue_declare(
-            dead, durable=spec.durable, arguments=wire.table(spec.dead_arguments())
-        )
-        await channel.queue_bind(dead, DEAD_EXCHANGE, routing_key=name)
+        async with link.admin() as channel:
+            dead = dead_queue_name(name)
+            await channel.queue_declare(
+                dead, durable=spec.durable, arguments=wire.table(spec.dead_arguments())
+            )
+            await channel.queue_bind(dead, DEAD_EXCHANGE, routing_key=name)
 
-    channel = await link.admin()
-    await channel.queue_declare(
-        name,
-        durable=spec.durable,
-        exclusive=spec.exclusive,
-        auto_delete=spec.auto_delete,
-        arguments=wire.table(spec.arguments_for(name)),
-    )
+    async with link.admin() as channel:
+        await channel.queue_declare(
+            name,
+            durable=spec.durable,
+            exclusive=spec.exclusive,
+            auto_delete=spec.auto_delete,
+            arguments=wire.table(spec.arguments_for(name)),
+        )

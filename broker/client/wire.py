@@ -224,7 +224,18 @@ def _table(raw: DeliveredMessage) -> dict[str, object]:
 
 def table(values: Mapping[str, object]) -> dict[str, Any]:
     """Return a table for the library, which itself refuses what it cannot write."""
-    return dict(values)
+    return {name: _field(value) for name, value in values.items()}
+
+
+def _field(value: object) -> Any:
+    """The library takes bytes only where they can be changed."""
+    if isinstance(value, bytes):
+        return bytearray(value)
+
+    if isinstance(value, dict):
+        return table(value)
+
+    return [_field(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _count(value: object, default: int) -> int:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.client import Client, DeadLetter, Fixed, QueueFull, QueueSpec, Retry
+from broker.client import Client, DeadLetter, Delivery, Fixed, QueueFull, QueueSpec, Retry
+from tests.helpers.toolkit import Heard
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +72,23 @@ async def test_some_are_put_back_and_the_others_stay_in_place(client: Client, na
     assert [letter.id for letter in await dead.list()] == ["a", "d"]
     assert (await client.stats(orders)).ready == 1
     assert (await client.stats(elsewhere)).ready == 1
+
+
+async def test_what_dies_again_at_once_is_put_back_once(client: Client, name: Name) -> None:
+    """Else it would go round for ever."""
+    orders = name("orders")
+    heard = Heard(client)
+    await client.declare(orders)
+    await bury(client, orders, "a", "b", "c")
+
+    async def kill(delivery: Delivery[Any]) -> None:
+        await delivery.dead("again")
+
+    async with await client.consume(orders, kill):
+        assert await client.dead(orders).replay() == 3
+        await heard.wait_for("dead", count=6)
+
+    assert await client.dead(orders).count() == 3
 
 
 async def test_what_does_not_fit_stays_dead(client: Client, name: Name) -> None:
