@@ -14,6 +14,7 @@ import pytest
 
 from broker.embedded import Broker
 from broker.local_socket import socket_in
+from broker.upkeep.repair import repair_directory
 from tests.helpers.ctl import Ctl
 from tests.helpers.untyped import pika
 
@@ -667,6 +668,18 @@ def test_the_socket_is_there_as_long_as_the_broker_is(tmp_path: Path) -> None:
             left.bind(path)
 
     os.unlink(path)
+
+
+def test_a_repair_does_without_the_socket_of_a_broker_that_was_killed(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    with Broker.in_thread({"storage": {"data_dir": str(directory)}}, log_level="error"):
+        pass
+
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(socket_in(str(directory)))
+
+    (directory / "node.json").write_text("{")
+    assert repair_directory(str(directory)).after.is_sound
 
 
 def test_a_broker_that_keeps_nothing_has_no_socket_and_http() -> None:
