@@ -41,7 +41,7 @@ from broker.client.errors import (
     Unroutable,
 )
 from broker.client.events import ClientEvent
-from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent
+from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent, ServerStats
 from broker.client.options import Options
 from broker.client.retry import NO_RETRY, Backoff, Exponential, Fixed, Linear, Retry
 from broker.client.schedule import At, Cron, Delay, Every, Schedule
@@ -85,6 +85,7 @@ __all__ = [
     "Retry",
     "Schedule",
     "Sent",
+    "ServerStats",
     "SpecConflict",
     "Subscription",
     "TaskFailed",

@@ -13,7 +13,9 @@ from broker.client.core import Core
 from broker.client.dead import DeadLetters, dead_letter_of
 from broker.client.errors import Closed, InvalidValue, Unroutable
 from broker.client.getting import Getting
-from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent
+from broker.client.link import check_url
+from broker.client.management import Management
+from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent, ServerStats
 from broker.client.options import Options
 from broker.client.schedule import seconds_until
 from broker.client.spec import DEAD_EXCHANGE, QueueSpec
@@ -56,9 +58,10 @@ def connect(
     Raises:
         Unavailable: nobody was there for ``options.timeout`` seconds.
         AccessRefused: user, password or virtual host are wrong.
+        InvalidValue: the URL is none of a broker.
 
     """
-    return Connecting(url, name, codec, options or Options())
+    return Connecting(check_url(url), name, codec, options or Options())
 
 
 class Connecting:
@@ -102,6 +105,7 @@ class Client:
 
         self._topology = Topology(core)
         self._getting = Getting(core)
+        self._management = Management(core.options, core.session.vhost, core.session.account)
         self._running: list[Consumer[Any] | Subscription[Any]] = []
         self._is_closed = False
 
@@ -154,9 +158,25 @@ class Client:
         return await self._topology.exists(name)
 
     async def stats(self, name: str) -> QueueStats:
-        """Return what is in a queue now; raises :class:`QueueNotFound`."""
+        """Return what is in a queue now; raises :class:`QueueNotFound`.
+
+        With ``Options.management_url`` also what happened there.
+        """
         ready, consumers = await self._topology.count(name)
-        return QueueStats(name, ready, consumers, await self.dead(name).count())
+        dead = await self.dead(name).count()
+        if not self._management.is_there:
+            return QueueStats(name, ready, consumers, dead)
+
+        totals = await self._management.queue_totals(name)
+        return QueueStats(name, ready, consumers, dead, **totals)
+
+    async def queues(self) -> list[str]:
+        """Return the names of all queues; needs ``Options.management_url``."""
+        return await self._management.queue_names()
+
+    async def server_stats(self) -> ServerStats:
+        """Return what the broker is, and has now; needs ``Options.management_url``."""
+        return await self._management.server()
 
     def dead(self, queue: str) -> DeadLetters:
         """Return the dead letters of a queue."""

@@ -56,6 +56,7 @@ __all__ = [
     "Link",
     "LinkLost",
     "Operation",
+    "check_url",
     "get_message",
     "open_link",
     "translated_error",
@@ -393,6 +394,25 @@ async def open_link(url: str, name: str | None, number: int) -> Link:
         ) from (problem)
 
     return Link(connection, number)
+
+
+def check_url(url: str) -> str:
+    """Return the URL, if it can be one of a broker.
+
+    Raises:
+        InvalidValue: it cannot.
+
+    """
+    try:
+        parts = URL(url)
+        is_right = parts.scheme in ("amqp", "amqps") and bool(parts.host)
+    except (ValueError, TypeError):
+        is_right = False
+
+    if not is_right:
+        raise InvalidValue("a broker's URL is like amqp://user:password@host:5672/vhost")
+
+    return url
 
 
 def safe_url(url: str) -> str:

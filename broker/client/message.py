@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from broker.client.schedule import When
 
-__all__ = ["DeadLetter", "Envelope", "Message", "QueueStats", "Sent"]
+__all__ = ["DeadLetter", "Envelope", "Message", "QueueStats", "Sent", "ServerStats"]
 
 T = TypeVar("T")
 
@@ -111,3 +111,27 @@ class QueueStats:
     consumers: int
     dead: int
     """Dead letters."""
+
+    in_flight: int | None = None
+    """Being handled. This and what follows only the HTTP API tells: see ``Options``."""
+
+    published: int | None = None
+    """How many messages were put there since it was made, or the broker started; and so on."""
+
+    delivered: int | None = None
+    redelivered: int | None = None
+    acked: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStats:
+    """What a broker is, and what it has now, as the HTTP API tells it."""
+
+    product: str
+    version: str
+    queues: int
+    connections: int
+    channels: int
+    consumers: int
+    ready: int
+    in_flight: int

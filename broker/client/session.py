@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import random
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from urllib.parse import unquote
 
 from aiormq.exceptions import ConnectionClosed
+from yarl import URL
 
 from broker.client.errors import AccessRefused, Closed, ToolkitError, Unavailable
 from broker.client.events import ClientEvent
@@ -54,6 +56,18 @@ class Session:
         self._is_closed = False
         self._last_error: BaseException | None = None
         self._number = 0
+
+    @property
+    def vhost(self) -> str:
+        """The virtual host that the URL names."""
+        path = URL(self._url).path
+        return unquote(path[1:]) if len(path) > 1 else "/"
+
+    @property
+    def account(self) -> tuple[str, str]:
+        """The user and the password."""
+        url = URL(self._url)
+        return url.user or "guest", url.password or "guest"
 
     @property
     def is_connected(self) -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from broker.client.dead import DeadLetters
     from broker.client.delivery import Delivery
     from broker.client.events import ClientEvent
-    from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent
+    from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent, ServerStats
     from broker.client.options import Options
     from broker.client.retry import Retry
     from broker.client.schedule import When
@@ -319,6 +319,14 @@ class SyncClient:
     def stats(self, name: str) -> QueueStats:
         """Return what is in a queue now."""
         return self._portal.run(self._client.stats(name))
+
+    def queues(self) -> list[str]:
+        """Return the names of all queues; needs ``Options.management_url``."""
+        return self._portal.run(self._client.queues())
+
+    def server_stats(self) -> ServerStats:
+        """Return what the broker is, and has now; needs ``Options.management_url``."""
+        return self._portal.run(self._client.server_stats())
 
     def dead(self, queue: str) -> SyncDeadLetters:
         """Return the dead letters of a queue."""

@@ -118,7 +118,9 @@ def test_interrupted_it_hands_back(client: SyncClient, orders: str) -> None:
     with pytest.raises(KeyboardInterrupt), delivery:
         raise KeyboardInterrupt
 
-    assert (client.stats(orders).ready, client.dead(orders).count()) == (1, 0)
+    again = client.get(orders, wait=5)
+    assert again is not None
+    assert (again.attempt, again.ack(), client.dead(orders).count()) == (1, True, 0)
 
 
 def test_handlers_run_in_threads(client: SyncClient, orders: str) -> None:

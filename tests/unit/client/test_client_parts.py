@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.client import errors
+from broker.client import connect, errors
 from broker.client.core import HandledIds
 from broker.client.delays import (
     DELAY_MS_MAX,
@@ -123,6 +123,14 @@ def test_a_topic_that_is_too_long_is_refused() -> None:
 def test_options_that_make_no_sense_are_refused(arguments: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
         Options(**arguments)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:5672", "http://localhost/", "amqp:///", "amqp://[::"]
+)
+def test_urls_of_nothing_are_refused(url: str) -> None:
+    with pytest.raises(InvalidValue, match="amqp://"):
+        connect(url)
 
 
 def pymq_message(number: int, priority: object = 0) -> dict[str, object]:

@@ -1,0 +1,70 @@
+"""What the HTTP API tells."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.client import (
+    AccessRefused,
+    InvalidValue,
+    Options,
+    QueueNotFound,
+    ServerStats,
+    Unavailable,
+    connect,
+)
+from broker.embedded import Broker
+from tests.helpers.toolkit import needs_leveret
+
+pytestmark = needs_leveret
+
+
+async def test_it_tells_of_queues_and_of_what_happened_in_them() -> None:
+    config: dict[str, object] = {"management": {"enabled": True}}
+    async with Broker(config, log_level="error") as broker:
+        options = Options(management_url=broker.management_url)
+        async with connect(broker.url, options=options) as client:
+            await client.declare("orders/north")
+            for number in range(3):
+                await client.send("orders/north", number)
+
+            first, _ = await client.get("orders/north"), await client.get("orders/north")
+            assert first is not None
+            await first.ack()
+            stats = await client.stats("orders/north")
+            broker.sample()
+            server = await client.server_stats()
+            names = await client.queues()
+            with pytest.raises(QueueNotFound):
+                await client.stats("missing")
+
+    assert names == ["orders/north", "orders/north.dead"]
+    assert (stats.ready, stats.in_flight, stats.acked) == (1, 1, 1)
+    assert (stats.published, stats.delivered, stats.redelivered) == (3, 2, 0)
+    assert isinstance(server, ServerStats)
+    assert (server.product, server.queues, server.connections) == ("Leveret", 2, 1)
+
+
+async def test_who_may_not_ask_is_told() -> None:
+    config: dict[str, object] = {"management": {"enabled": True}}
+    async with Broker(config, log_level="error") as broker:
+        url = broker.management_url.replace("http://", "http://guest:wrong@")
+        async with connect(broker.url, options=Options(management_url=url)) as other:
+            with pytest.raises(AccessRefused):
+                await other.queues()
+
+
+@pytest.mark.parametrize(
+    ("place", "error"),
+    [
+        pytest.param(None, InvalidValue, id="not-told"),
+        pytest.param("http://127.0.0.1:1", Unavailable, id="nobody-there"),
+        pytest.param("file:///etc", InvalidValue, id="no-http"),
+    ],
+)
+async def test_where_it_is_not_that_is_told(place: str | None, error: type[Exception]) -> None:
+    async with Broker(log_level="error") as broker:
+        options = Options(management_url=place, timeout=2)
+        async with connect(broker.url, options=options) as other:
+            with pytest.raises(error):
+                await other.queues()
