@@ -104,7 +104,16 @@ class Door:
                 self._loop.remove_reader(listening)
 
     async def _open(self) -> None:
-        self._server = await self._serve(self._sockets, self.addresses)
+        try:
+            self._server = await self._serve(self._sockets, self.addresses)
+        except Exception as fault:
+            # Nobody waits for this task. Whoever comes is refused now, and does not wait either.
+            for listening in self._sockets:
+                listening.close()
+
+            where = " ".join(map(str, self.addresses))
+            context = {"message": f"nothing answers at {where}", "exception": fault}
+            self._loop.call_exception_handler(context)
 
     async def stop(self) -> None:
         """Answer no more; harmless when it is stopped."""

@@ -61,6 +61,27 @@ async def test_a_door_nobody_came_to_closes() -> None:
         socket.create_connection(door.addresses[0][:2])
 
 
+async def test_a_server_that_cannot_be_started_is_told_and_leaves_nobody_waiting() -> None:
+    told: asyncio.Future[dict[str, object]] = asyncio.get_running_loop().create_future()
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: told.set_result(context))
+
+    async def serve(_sockets: list[socket.socket], _addresses: list[Address]) -> _Server:
+        raise ImportError("half a package")
+
+    door = Door(open_all([("127.0.0.1", 0, None)]), serve)
+    visitor = socket.create_connection(door.addresses[0][:2])
+    context = await told
+    assert str(context["exception"]) == "half a package"
+    assert str(door.addresses[0]) in str(context["message"])
+    with pytest.raises(OSError, match="refused"):
+        socket.create_connection(door.addresses[0][:2])
+
+    visitor.close()
+    await door.stop()
+    loop.set_exception_handler(None)
+
+
 async def test_where_one_address_is_taken_none_is_kept() -> None:
     [taken] = open_all([("127.0.0.1", 0, None)])
     with pytest.raises(StartError):
