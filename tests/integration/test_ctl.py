@@ -193,8 +193,8 @@ def test_a_connection_is_closed_by_what_the_list_tells(
     house: House, client: Any, column: str
 ) -> None:
     found = house.ctl.does(f"list_connections -s {column}").rstrip("\n")
-    assert house.ctl("-q", "close_connection", found, "go away, please").status == 0
-    assert "go away, please" in reason_of_end(client)
+    assert house.ctl("-q", "close_connection", found, "go away,\nplease \u270b").status == 0
+    assert "go away, please \u270b" in reason_of_end(client)
     assert house.rows("list_connections") == []
     outcome = house.ctl("-q", "close_connection", found, "again")
     assert outcome.status == 69

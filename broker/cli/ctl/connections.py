@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 from broker.cli.ctl.faults import CtlError
 from broker.cli.ctl.listings import pid_of_connection
@@ -41,9 +40,10 @@ def _close(run: Run, row: dict[str, object]) -> bool:
     return run.client.ask("DELETE", where, headers=headers).status != NOT_FOUND
 
 
-def _header(text: str) -> str:
-    """What a header can carry."""
-    return text if text.isascii() and text.isprintable() else quote(text, safe=" ")
+def _header(text: str) -> bytes:
+    """A text as a header can carry it: one line, in UTF-8."""
+    line = "".join(one if one.isprintable() else " " for one in text)
+    return line.encode("utf-8")
 
 
 def close_all_connections(run: Run) -> Result:

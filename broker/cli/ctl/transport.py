@@ -16,7 +16,7 @@ from broker.cli.ctl.faults import EXIT_SOFTWARE, EXIT_TIMEOUT, EXIT_UNAVAILABLE,
 from broker.local_socket import connect_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["Answer", "Credentials", "HTTPPlace", "LocalPlace", "Place", "Requester"]
 
@@ -171,7 +171,7 @@ class Requester:
         body: object = None,
         *,
         as_user: Credentials | None = None,
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
     ) -> Answer:
         """One request; the path begins behind ``/api``.
 
@@ -185,7 +185,7 @@ class Requester:
 
         connection = self._connect()
         place = self.place
-        sent = {"content-type": JSON_TYPE, **(headers or {})}
+        sent: dict[str, str | bytes] = {"content-type": JSON_TYPE, **(headers or {})}
         credentials = as_user or self._credentials
         if credentials is None and not place.is_local:
             credentials = self._default
