@@ -112,7 +112,11 @@ def _raw(url: str) -> yarl.URL:
 
 @asynccontextmanager
 async def http_broker(config: Mapping[str, object] | None = None) -> AsyncIterator[HTTPClient]:
-    """A broker that ends with the block, and its administrator's client."""
-    wanted = {"management": {"enabled": True}, **(config or {})}
+    """A broker that ends with the block, and its administrator's client.
+
+    Passwords are hashed quickly, where the configuration says nothing of it.
+    """
+    quick = {"management": {"enabled": True}, "auth": {"password_hashing": "sha256"}}
+    wanted = {**quick, **(config or {})}
     async with Broker(wanted) as broker, aiohttp.ClientSession() as session:
         yield HTTPClient(broker, session)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.helpers.http_api import Answer, HTTPClient
 
 FORM: Final = {"content-type": "application/x-www-form-urlencoded"}
+SLOW: Final = {"auth": {"password_hashing": "argon2id"}}
 FRIEND: Final = "https://console.example.org"
 
 
@@ -118,7 +119,7 @@ async def test_who_has_no_tag_that_opens_the_api_has_no_session() -> None:
 
 
 async def test_new_passwords_are_hashed_with_argon2_and_let_in() -> None:
-    async with http_broker() as client:
+    async with http_broker(SLOW) as client:
         await client.put("/users/ann", {"password": "pw", "tags": "management"})
         row = (await client.get("/users/ann")).facts
         assert row["hashing_algorithm"] == "argon2id"
@@ -133,7 +134,7 @@ async def test_new_passwords_are_hashed_with_argon2_and_let_in() -> None:
 
 
 async def test_a_hash_goes_from_one_broker_to_another() -> None:
-    async with http_broker() as client, http_broker() as other:
+    async with http_broker(SLOW) as client, http_broker() as other:
         await client.put("/users/ann", {"password": "pw", "tags": "management"})
         row = (await client.get("/users/ann")).facts
         del row["hashing_algorithm"]
@@ -154,7 +155,7 @@ async def test_hashes_can_be_such_as_rabbitmq_takes(name: str) -> None:
 
 
 async def test_passwords_in_definitions_are_hashed_as_others_are() -> None:
-    async with http_broker() as client:
+    async with http_broker(SLOW) as client:
         users = [{"name": "ann", "password": "pw", "tags": "management"}]
         assert (await client.post("/definitions", {"users": users})).status == 204
         row = (await client.get("/users/ann")).facts

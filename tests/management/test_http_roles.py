@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from broker.management.app import ROUTER
+from tests.helpers.authorisation import ADMIN, HIDDEN, LETTERS, MONITOR, REFUSALS
 from tests.helpers.http_api import http_broker
 
 if TYPE_CHECKING:
     from broker.management.routes import Route
     from tests.helpers.http_api import HTTPClient
-
-LETTERS: Final = {
-    "anyone": "N",
-    "management": "A",
-    "vhost": "V",
-    "vhost-or-monitoring": "VV",
-    "monitoring": "M",
-    "policymaker": "G",
-    "policymaker-in-vhost": "P",
-    "administrator": "ADM",
-}
 
 TABLE: Final = """
 N    GET /version
@@ -201,24 +191,6 @@ ADM  PUT /operator-policies/:vhost/:policy
 ADM  DELETE /operator-policies/:vhost/:policy
 """
 
-# What a user with one tag is told where a route does not let them in; nothing where it does. Those
-# named "in" have rights in the virtual host of the path, the others have none.
-MONITOR: Final = "Not monitor user"
-ADMIN: Final = "Not administrator user"
-POLICY: Final = "User not authorised to access object"
-HIDDEN: Final = "Not Found"
-
-REFUSALS: Final[dict[str, dict[str, str]]] = {
-    "nobody": dict.fromkeys(("A", "V", "VV", "M", "G", "P", "ADM"), ""),
-    "untagged": dict.fromkeys(("A", "V", "VV", "M", "G", "P", "ADM"), "Not management user"),
-    "management": {"V": HIDDEN, "VV": HIDDEN, "M": MONITOR, "G": POLICY, "P": POLICY, "ADM": ADMIN},
-    "management-in": {"M": MONITOR, "G": POLICY, "P": POLICY, "ADM": ADMIN},
-    "policymaker": {"V": HIDDEN, "VV": HIDDEN, "M": MONITOR, "P": HIDDEN, "ADM": ADMIN},
-    "policymaker-in": {"M": MONITOR, "ADM": ADMIN},
-    "monitoring": {"V": HIDDEN, "G": POLICY, "P": POLICY, "ADM": ADMIN},
-    "monitoring-in": {"G": POLICY, "P": POLICY, "ADM": ADMIN},
-    "administrator": {},
-}
 RIGHTS: Final = {"configure": "", "write": "", "read": ""}
 
 
