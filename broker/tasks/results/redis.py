@@ -15,6 +15,8 @@ from broker.tasks.redis_link import RedisLink
 from broker.tasks.results.base import TTL_S, ResultBackend, Stored, Waiters
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from redis.asyncio.client import PubSub
 
     from broker.tasks.link import Link
@@ -31,25 +33,32 @@ class _Listener:
         self.pubsub = pubsub
         self.waiters = Waiters()
         self._prefix = prefix
+        self._lock = asyncio.Lock()
         self.task: asyncio.Task[None] | None = None
 
-    async def subscribe(self, task_id: str) -> asyncio.Future[None]:
-        future = self.waiters.add(task_id)
-        await self.pubsub.subscribe(self._prefix + task_id)
-        if self.task is None:
-            self.task = asyncio.get_running_loop().create_task(self._listen())
-
-        return future
+    async def subscribe(self, task_id: str) -> None:
+        # Whoever waits may give up in the middle; a command on the shared connection may not.
+        await asyncio.shield(self._command(self.pubsub.subscribe, task_id))
 
     async def unsubscribe(self, task_id: str, future: asyncio.Future[None]) -> None:
         self.waiters.discard(task_id, future)
         if not self.waiters.has(task_id):
-            await self.pubsub.unsubscribe(self._prefix + task_id)
+            await asyncio.shield(self._command(self.pubsub.unsubscribe, task_id))
+
+    async def _command(self, command: Callable[[str], Awaitable[object]], task_id: str) -> None:
+        async with self._lock:
+            if command == self.pubsub.unsubscribe and self.waiters.has(task_id):
+                return
+
+            await command(self._prefix + task_id)
+            if self.task is None:
+                self.task = asyncio.get_running_loop().create_task(self._listen())
 
     async def close(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.gather(self.task, return_exceptions=True)
+        async with self._lock:
+            if self.task is not None:
+                self.task.cancel()
+                await asyncio.gather(self.task, return_exceptions=True)
 
         await self.pubsub.aclose()  # type: ignore[no-untyped-call]
 
@@ -105,8 +114,9 @@ class RedisResults(ResultBackend):
 
         listener = await self._listener()
         while True:
-            future = await listener.subscribe(task_id)
+            future = listener.waiters.add(task_id)
             try:
+                await listener.subscribe(task_id)
                 stored = await self.get(task_id, link=link)
                 if stored is not None and stored.is_final:
                     return stored
