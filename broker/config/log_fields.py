@@ -26,6 +26,7 @@ _CATEGORIES: Final = (
     ("connection", "Connections that come, go and are refused."),
     ("channel", "Channels closed for an error."),
     ("login", "Logins that were refused."),
+    ("tls", "Certificates that were loaded, refused, or are about to expire."),
     ("queue", "Queues declared and deleted."),
     ("store", "The logs on disk."),
     ("management", "The HTTP API."),

@@ -19,6 +19,7 @@ from broker.limits import LINGER_S
 from broker.net.addresses import format_address, plain_address
 from broker.net.proxy_header import ProxyHeaderError, SilenceError, read_proxy_header
 from broker.protocol.strangers import TLS_HANDSHAKE, describe_stranger
+from broker.tls.alerts import ALERTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -308,6 +309,7 @@ class _Guest:
 
         await self._look_for_handshake()
         self._is_handed_over = True
+        ALERTED.set(self._send_alert)
         await self._loop.connect_accepted_socket(
             factory,
             self._socket,
@@ -315,6 +317,11 @@ class _Guest:
             ssl_handshake_timeout=self._antechamber.timeout_s,
             ssl_shutdown_timeout=LINGER_S,
         )
+
+    def _send_alert(self, alert: bytes) -> None:
+        """As much as goes at once; nobody waits for a client that is refused."""
+        with contextlib.suppress(OSError):
+            self._socket.send(alert)
 
     def _is_proxy(self) -> bool:
         if not self._terms.proxies:

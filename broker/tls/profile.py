@@ -11,6 +11,7 @@ import ssl
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.tls.alerts import AlertingContext
 from broker.tls.certificate import Certificate, CertificateError, certificates_in
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ class _Loader:
 
     def _new_context(self, *, is_first: bool) -> ssl.SSLContext | None:
         config = self._config
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context = AlertingContext(ssl.PROTOCOL_TLS_SERVER)
         context.options |= OPTIONS
         context.minimum_version = VERSIONS[config.min_version]
         if config.ciphers is not None:
