@@ -22,6 +22,7 @@ class Snippet(NamedTuple):
 
     place: str
     source: str
+    section: str = ""
 
 
 def blocks(path: Path) -> Iterator[Snippet]:
@@ -36,9 +37,13 @@ def cells(path: Path) -> Iterator[Snippet]:
     """Yield the fenced blocks and the last cell of each row of the tables of a page, in order."""
     text = path.read_text(encoding="utf-8")
     fences = {text.count("\n", 0, match.start()): match for match in BLOCK.finditer(text)}
+    section = ""
     for number, line in enumerate(text.splitlines()):
         if number in fences:
-            yield Snippet(f"{path.name}:{number + 2}", fences[number].group(1))
+            yield Snippet(f"{path.name}:{number + 2}", fences[number].group(1), section)
+
+        if line.startswith("#"):
+            section = line.lstrip("# ")
 
         if not line.startswith("|"):
             continue
@@ -46,7 +51,7 @@ def cells(path: Path) -> Iterator[Snippet]:
         last = line.replace("\\|", "\0").rstrip("|").split("|")[-1].replace("\0", "|")
         code = CODE.search(last)
         if code is not None:
-            yield Snippet(f"{path.name}:{number + 1}", code.group(1))
+            yield Snippet(f"{path.name}:{number + 1}", code.group(1), section)
 
 
 async def run(snippet: Snippet, names: dict[str, Any]) -> None:
