@@ -106,7 +106,7 @@ class Client:
         self._topology = Topology(core)
         self._getting = Getting(core)
         self._management = Management(core.options, core.session.vhost, core.session.account)
-        self._running: list[Consumer[Any] | Subscription[Any]] = []
+        self._running: set[Consumer[Any] | Subscription[Any]] = set()
         self._is_closed = False
 
     async def __aenter__(self) -> Client:
@@ -327,17 +327,32 @@ class Client:
             self.core, queue, handler, ack=ack, prefetch=prefetch, into=type
         )
         await consumer.start(retry)
-        self._running.append(consumer)
+        self._note(consumer)
         return consumer
+
+    @overload
+    def queue(
+        self, name: str, *, spec: QueueSpec | None = ..., prefetch: int | None = ...
+    ) -> AmqpQueue[Any]: ...
+
+    @overload
+    def queue(
+        self,
+        name: str,
+        type: type[T],
+        *,
+        spec: QueueSpec | None = ...,
+        prefetch: int | None = ...,
+    ) -> AmqpQueue[T]: ...
 
     def queue(
         self,
         name: str,
-        type: type[T] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | None = None,  # noqa: A002 - what one calls it
         *,
         spec: QueueSpec | None = None,
         prefetch: int | None = None,
-    ) -> AmqpQueue[T]:
+    ) -> AmqpQueue[Any]:
         """Return a queue as an object: ``send``, and ``async for delivery in queue``."""
         from broker.queues.amqp import AmqpQueue
 
@@ -417,7 +432,7 @@ class Client:
             into=type,
         )
         await subscription.start()
-        self._running.append(subscription)
+        self._note(subscription)
         return subscription
 
     async def subscribe_dead(
@@ -451,7 +466,7 @@ class Client:
         )
         await self.core.ensure_dead_exchange()
         await subscription.start(DEAD_EXCHANGE)
-        self._running.append(subscription)
+        self._note(subscription)
         return subscription
 
     async def bind(self, queue: str, pattern: str) -> None:
@@ -512,7 +527,7 @@ class Client:
             return
 
         self._is_closed = True
-        running, self._running = self._running, []
+        running, self._running = self._running, set()
         try:
             await asyncio.gather(
                 *(_cancel(one, grace) for one in running),
@@ -521,6 +536,10 @@ class Client:
         finally:
             await self.core.end_tasks()
             await self.core.session.close()
+
+    def _note(self, one: Consumer[Any] | Subscription[Any]) -> None:
+        self._running.add(one)
+        one.on_end = lambda: self._running.discard(one)
 
     def _check_open(self) -> None:
         if self._is_closed:

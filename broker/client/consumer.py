@@ -58,6 +58,7 @@ class Consumer(Generic[T]):
             raise InvalidValue("prefetch is to be a number from 1 to 65535, not 0")
 
         self.queue = queue
+        self.on_end: Callable[[], object] | None = None
         self._core = core
         self._handler = handler
         self._ack = ack
@@ -85,6 +86,9 @@ class Consumer(Generic[T]):
             return
 
         self._is_cancelled = True
+        if self.on_end is not None:
+            self.on_end()
+
         await self._intake.stop_taking()
         current = asyncio.current_task()
         tasks = [task for task in self._tasks if task is not current]

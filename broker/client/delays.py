@@ -14,6 +14,8 @@ import math
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from aiormq.exceptions import ChannelNotFoundEntity
+
 from broker.client.errors import InvalidSchedule, QueueNotFound, Unroutable
 from broker.client.link import LIBRARY_ERRORS, translated_error
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["DELAY_S_MAX", "Delays"]
 
 EXCHANGE: Final = "leveret.delayed"
+LADDER: Final = "leveret.delay"
 RUNG: Final = "leveret.delay.{}"
 PREFIX: Final = "leveret-delay"
 TICK_MS: Final = 32
@@ -103,7 +106,7 @@ class Delays:
         await link.publish(EXCHANGE, queue, message.body, message.properties, mandatory=False)
 
     async def _over_ladder(self, link: Link, queue: str, message: Outgoing, delay_ms: int) -> None:
-        await link.ensure(RUNG, _declare_ladder)
+        await link.ensure(LADDER, _declare_ladder)
         ticks = ticks_of(delay_ms)
         _put_header(message, "CC", [queue])
         # An expiry of its own would let it off a high rung early.
@@ -152,6 +155,16 @@ async def _declare_exchange(channel: AbstractChannel) -> None:
 
 
 async def _declare_ladder(channel: AbstractChannel) -> None:
+    # That is a hundred questions to the broker: what is made last says that it was done.
+    probe = await channel.connection.channel(publisher_confirms=False)
+    try:
+        await probe.exchange_declare(LADDER, passive=True)
+    except ChannelNotFoundEntity:
+        pass
+    else:
+        await probe.close()
+        return
+
     # From below, so that nothing ever leads nowhere.
     for rung in range(RUNGS):
         name = RUNG.format(rung)
@@ -169,6 +182,8 @@ async def _declare_ladder(channel: AbstractChannel) -> None:
             await channel.exchange_bind(
                 RUNG.format(rung - 1), name, routing_key=rung_pattern(rung, 0)
             )
+
+    await channel.exchange_declare(LADDER, exchange_type="fanout", durable=True)
 
 
 async def _check_queue(link: Link, queue: str) -> None:

@@ -26,7 +26,7 @@ from broker.client.message import Message
 from broker.client.spec import DEAD_EXCHANGE
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
     from types import TracebackType
 
     from aiormq.abc import DeliveredMessage
@@ -60,7 +60,6 @@ class Delivery(Generic[T]):
         "_raw",
         "_source",
         "_timeout",
-        "_when_settled",
         "attempt",
         "id",
     )
@@ -70,8 +69,8 @@ class Delivery(Generic[T]):
         self._source = source
         self._is_settled = source.is_settled_on_arrival
         self._decoded: list[T] | None = None
+        source.note_arrived()
         self._timeout: asyncio.Timeout | None = None
-        self._when_settled: Callable[[], object] | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self.id: str = raw.header.properties.message_id or ""
         self.attempt: int = wire.attempt_of(raw, counts_failures_alone=source.counts_failures_alone)
@@ -301,10 +300,6 @@ class Delivery(Generic[T]):
         """Whether the broker has taken it back, because the connection is gone."""
         return not self._source.is_alive
 
-    def when_settled(self, callback: Callable[[], object]) -> None:
-        """Call back once it was settled, and the broker told."""
-        self._when_settled = callback
-
     def touch(self) -> bool:
         """Begin ``ack_timeout`` anew; False if it is settled, or too late."""
         if self._is_settled or not self._source.is_alive:
@@ -341,8 +336,7 @@ class Delivery(Generic[T]):
         try:
             return await answer
         finally:
-            if self._when_settled is not None:
-                self._when_settled()
+            self._source.note_answered()
 
     def _stop_expiry(self) -> None:
         if self._expiry is not None:
@@ -361,20 +355,19 @@ class Delivery(Generic[T]):
 
     async def _send_again(self, message: wire.Outgoing, delay: float) -> None:
         source = self._source
-        if source.refuses_when_full:
-            # What waits at the broker would be lost if the queue was full when its time has come.
-            # So it is kept here, not acknowledged, until the queue has taken it.
-            await source.wait(delay)
-            while True:
-                try:
-                    await source.publish("", self.queue, message)
-                    return
-                except QueueFull:
-                    await source.wait(FULL_WAIT_S)
-        elif delay > 0:
+        if delay > 0 and not source.refuses_when_full:
             await source.publish_later(self.queue, message, delay)
-        else:
-            await source.publish("", self.queue, message)
+            return
+
+        # What waits at the broker would be lost if the queue was full when its time has come. So it
+        # is kept here, not acknowledged, until the queue has taken it.
+        await source.wait(delay)
+        while True:
+            try:
+                await source.publish("", self.queue, message)
+                return
+            except QueueFull:
+                await source.wait(FULL_WAIT_S)
 
     async def _bury(self, error: BaseException | str | None, reason: str) -> bool:
         """Put it with the dead letters of its queue, or leave that to the broker."""

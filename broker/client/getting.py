@@ -79,7 +79,7 @@ class Getting:
 
         delivery = arrived.result()
         delivery.start_clock()
-        delivery.when_settled(lambda: self._core.spawn(intake.close()))
+        await intake.end()
         return delivery
 
     async def _channel_of(self, link: Link) -> Channel:

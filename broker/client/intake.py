@@ -118,15 +118,16 @@ class Intake(Generic[T]):
         if self._again is not None:
             self._again.cancel()
 
-        source = self._source
-        if source is None:
-            return
+        async with self._lock:
+            source = self._source
+            if source is None:
+                return
 
-        if self.prepare is None:
-            await source.cancel(self._tag)
-        else:
-            # Its queue would go with it, but a little later, and refuse what comes meanwhile.
-            await source.delete_queue()
+            if self.prepare is None:
+                await source.cancel(self._tag)
+            else:
+                # Its queue would go with it, but a little later, and refuse what comes meanwhile.
+                await source.delete_queue()
 
     async def close(self) -> None:
         """Take no more, and give back what is not settled."""
@@ -134,6 +135,13 @@ class Intake(Generic[T]):
         source, self._source = self._source, None
         if source is not None:
             await source.close_channel()
+
+    async def end(self) -> None:
+        """Take no more, and close the channel when all is settled."""
+        await self.stop_taking()
+        source, self._source = self._source, None
+        if source is not None:
+            source.end()
 
     async def _begin(self, link: Link) -> None:
         async with self._lock:

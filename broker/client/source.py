@@ -52,6 +52,8 @@ class Source(Generic[T]):
         self.counts_failures_alone = link.counts_failures_alone
         self._link = link
         self._channel = channel
+        self._open_count = 0
+        self._is_ending = False
 
     @property
     def spec(self) -> QueueSpec | None:
@@ -112,6 +114,24 @@ class Source(Generic[T]):
         if spec is not None and spec.dedupe_window is not None and message_id:
             until = asyncio.get_running_loop().time() + spec.dedupe_window
             self.core.handled.add(self.queue, message_id, until)
+
+    def note_arrived(self) -> None:
+        """There is one more delivery to be settled."""
+        self._open_count += 1
+
+    def note_answered(self) -> None:
+        """There is one less."""
+        self._open_count -= 1
+        self._end_if_idle()
+
+    def end(self) -> None:
+        """Close the channel as soon as nothing is open on it."""
+        self._is_ending = True
+        self._end_if_idle()
+
+    def _end_if_idle(self) -> None:
+        if self._is_ending and self._open_count <= 0:
+            self.core.spawn(self.close_channel())
 
     # -- answers; False: the channel is gone, and the broker has taken the message back
 
@@ -174,6 +194,9 @@ class Source(Generic[T]):
 
     async def wait(self, seconds: float) -> None:
         """Wait, but not longer than the link lives; raises LinkLost."""
+        if seconds <= 0:
+            return
+
         lost = self._link.lost
         await asyncio.wait([lost], timeout=seconds)
         if lost.done() or not self.is_alive:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from broker.client import client as asynchronous
 from broker.client.errors import Closed, InvalidValue
+from broker.queues.amqp import AmqpQueue
 
 if TYPE_CHECKING:
     import os
@@ -421,7 +422,7 @@ class SyncClient:
     def _receive(
         self, queue: str, wait: float | None, prefetch: int, into: type[Any] | None
     ) -> Iterator[SyncDelivery[Any]]:
-        source = self._client.queue(queue, into, prefetch=prefetch)
+        source = AmqpQueue(self._client, queue, into, prefetch=prefetch)
         try:
             while True:
                 delivery = self._portal.run(_take(source.take, prefetch, wait))

@@ -69,6 +69,7 @@ class Subscription(Generic[T]):
         self.dropped = 0
         """How many messages the handler was too slow for."""
 
+        self.on_end: Callable[[], object] | None = None
         self._core = core
         self._exchange = core.options.topics
         self._to_message = to_message
@@ -92,6 +93,9 @@ class Subscription(Generic[T]):
 
     async def cancel(self) -> None:
         """End it; what waits is not handled any more."""
+        if self.on_end is not None:
+            self.on_end()
+
         await self._intake.close()
         task, self._task = self._task, None
         if task is not None and task is not asyncio.current_task():

@@ -69,7 +69,6 @@ class AmqpQueue(Queue[T]):
         self._ready: deque[Delivery[T]] = deque()
         self._takers: deque[asyncio.Future[None]] = deque()
         self._closed = False
-        client.core.closers.append(self.close)
 
     async def send(self, message: T, /) -> Sent:
         """Return when the broker has confirmed it."""
@@ -119,7 +118,7 @@ class AmqpQueue(Queue[T]):
             self._client.core.closers.remove(self.close)
 
         for intake in self._intakes:
-            await intake.stop_taking()
+            await intake.end()
 
         while self._ready:
             await self._ready.popleft().requeue()
@@ -181,6 +180,9 @@ class AmqpQueue(Queue[T]):
                 return
 
             await self._declare()
+            if not self._intakes:
+                self._client.core.closers.append(self.close)
+
             intake: Intake[T] = Intake(
                 self._client.core, self.name, self._put, into=self._type, prefetch=missing
             )

@@ -18,7 +18,8 @@ from broker.client import (
     Retry,
     connect,
 )
-from tests.helpers.toolkit import Heard
+from broker.embedded import Broker
+from tests.helpers.toolkit import Heard, needs_leveret
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -342,3 +343,30 @@ async def test_arguments_that_make_no_sense_are_refused(
     await client.declare(orders)
     with pytest.raises(InvalidValue):
         await client.consume(orders, print, **cast("Any", arguments))
+
+
+@needs_leveret
+async def test_what_has_ended_leaves_no_channel_behind(name: Name) -> None:
+    orders = name("orders")
+    async with Broker(log_level="error") as broker, connect(broker.url) as client:
+        await client.declare(orders)
+        await client.send(orders, 1)
+        [connection] = cast("Any", broker.node.connections)
+        before = len(connection.channels)
+        for _ in range(5):
+            async with await client.consume(orders, print, ack="manual"):
+                pass
+
+            queue = client.queue(orders)
+            delivery = await queue.take()
+            await queue.close()
+            assert delivery is not None
+            await delivery.requeue()
+            waited = await client.get(orders, wait=1)
+            assert waited is not None
+            await waited.requeue()
+            async with await client.subscribe("a", print):
+                pass
+
+        await client.stats(orders)
+        assert len(connection.channels) <= before + 1
