@@ -227,7 +227,8 @@ def _warn_of_users(config: Config, report: Report) -> None:
         if user.name not in allowed:
             report.warn_at(keys, f"the user {user.name!r} has no permissions in any virtual host")
 
-        if user.password is None and user.password_hash is None:
+        has_password = user.password is not None or user.password_hash is not None
+        if not has_password and "EXTERNAL" not in config.auth.mechanisms:
             report.warn_at(keys, f"the user {user.name!r} has no password and cannot log in")
 
         is_default = user.password is not None and user.password.reveal() == user.name == "guest"

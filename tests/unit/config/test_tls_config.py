@@ -331,6 +331,19 @@ def test_what_is_probably_not_meant_is_a_warning(
     assert expected in str(config.warnings[0])
 
 
+def test_a_user_without_a_password_may_have_a_certificate(
+    tmp_path: Path, certificates: CertificateFiles
+) -> None:
+    text = profile(
+        cert=certificates.server.cert,
+        key=certificates.server.key,
+        ca=certificates.ca,
+        verify="required",
+    )
+    people = "users: [{name: shop}]\nauth: {mechanisms: [EXTERNAL]}\n"
+    assert load(tmp_path, text + people).warnings == ()
+
+
 def test_tls_only_is_a_configuration(tmp_path: Path, certificates: CertificateFiles) -> None:
     files = certificates.server
     text = "listeners: {amqp: [], amqps: [{port: 0}]}\n"
