@@ -5,17 +5,17 @@ from __future__ import annotations
 import threading
 import time
 from datetime import UTC
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aio_pika
-import pika
 import pytest
+
+from tests.helpers.untyped import pika
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from aio_pika.abc import AbstractIncomingMessage
-    from pika.adapters.blocking_connection import BlockingChannel
 
     from broker.testing import Broker
 
@@ -23,7 +23,7 @@ HOUR_S = 3_600
 
 
 @pytest.fixture
-def channel(leveret: Broker) -> Iterator[BlockingChannel]:
+def channel(leveret: Broker) -> Iterator[Any]:
     connection = pika.BlockingConnection(pika.URLParameters(leveret.url))
     yield connection.channel()
     if connection.is_open:
@@ -48,7 +48,7 @@ def in_thread(url: str, queue: str, on_message: Callable[..., None]) -> threadin
     return thread
 
 
-def declare_retries(channel: BlockingChannel) -> None:
+def declare_retries(channel: Any) -> None:
     """What is nacked in ``work`` comes back after a minute in ``wait``."""
     letters = {"x-dead-letter-exchange": ""}
     channel.queue_declare("work", arguments={**letters, "x-dead-letter-routing-key": "wait"})
@@ -56,13 +56,11 @@ def declare_retries(channel: BlockingChannel) -> None:
     channel.queue_declare("wait", arguments=waiting)
 
 
-def test_an_hour_of_retries_passes_at_once_and_in_order(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_an_hour_of_retries_passes_at_once_and_in_order(leveret: Broker, channel: Any) -> None:
     declare_retries(channel)
     tries: list[float] = []
 
-    def on_message(ch: BlockingChannel, method: pika.spec.Basic.Deliver, *_: object) -> None:
+    def on_message(ch: Any, method: Any, *_: object) -> None:
         tries.append(leveret.clock.now)
         if len(tries) < 61:
             ch.basic_nack(method.delivery_tag, requeue=False)
@@ -132,7 +130,7 @@ def test_time_does_not_go_back(leveret: Broker) -> None:
         leveret.clock.advance(-1)
 
 
-def test_delayed_messages_come_when_it_is_time(leveret: Broker, channel: BlockingChannel) -> None:
+def test_delayed_messages_come_when_it_is_time(leveret: Broker, channel: Any) -> None:
     channel.exchange_declare("later", "x-delayed-message", arguments={"x-delayed-type": "direct"})
     channel.queue_declare("q")
     channel.queue_bind("q", "later", "k")
@@ -149,7 +147,7 @@ def test_delayed_messages_come_when_it_is_time(leveret: Broker, channel: Blockin
     leveret.queue("q").assert_bodies("60", "3600", "7200")
 
 
-def test_unused_queues_expire(leveret: Broker, channel: BlockingChannel) -> None:
+def test_unused_queues_expire(leveret: Broker, channel: Any) -> None:
     channel.queue_declare("q", arguments={"x-expires": 600_000})
     leveret.clock.advance(599)
     assert leveret.queue("q").exists
@@ -157,9 +155,7 @@ def test_unused_queues_expire(leveret: Broker, channel: BlockingChannel) -> None
     assert not leveret.queue("q").exists
 
 
-def test_a_consumer_that_never_settles_loses_its_channel(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_consumer_that_never_settles_loses_its_channel(leveret: Broker, channel: Any) -> None:
     channel.queue_declare("q")
     channel.basic_publish("", "q", b"hare")
     channel.basic_get("q")
@@ -176,7 +172,7 @@ def test_a_consumer_that_never_settles_loses_its_channel(
 
 
 def test_who_is_alive_stays_connected_however_far_the_clock_is_moved(
-    leveret: Broker, channel: BlockingChannel
+    leveret: Broker, channel: Any
 ) -> None:
     assert leveret.connections[0].heartbeat_s == 60
     leveret.clock.advance(24 * HOUR_S)
@@ -184,7 +180,7 @@ def test_who_is_alive_stays_connected_however_far_the_clock_is_moved(
     channel.queue_declare("q")
 
 
-def test_who_is_silent_is_given_up(leveret: Broker, channel: BlockingChannel) -> None:
+def test_who_is_silent_is_given_up(leveret: Broker, channel: Any) -> None:
     assert leveret.faults.silence() == 1
     leveret.clock.advance(240)
     assert leveret.connections == []
@@ -192,9 +188,7 @@ def test_who_is_silent_is_given_up(leveret: Broker, channel: BlockingChannel) ->
         channel.queue_declare("q")
 
 
-def test_a_delivery_that_is_held_is_waited_for_but_once(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_delivery_that_is_held_is_waited_for_but_once(leveret: Broker, channel: Any) -> None:
     channel.queue_declare("q", arguments={"x-expires": 1_000})
     channel.basic_publish("", "q", b"hare")
     channel.basic_get("q")
@@ -205,7 +199,7 @@ def test_a_delivery_that_is_held_is_waited_for_but_once(
     assert time.monotonic() - started_s < 2
 
 
-def test_stamps_follow_the_clock(leveret: Broker, channel: BlockingChannel) -> None:
+def test_stamps_follow_the_clock(leveret: Broker, channel: Any) -> None:
     letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     channel.queue_declare("q", arguments={"x-message-ttl": 86_400_000, **letters})
     channel.queue_declare("dead")

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import time
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pika
 import pytest
-from pika import exceptions
 
 from broker.testing import Broker
 from tests.helpers.raw_client import commands, raw_client
+from tests.helpers.untyped import pika
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
-    from pika.adapters.blocking_connection import BlockingChannel
-
     from tests.helpers.raw_client import RawClient
 
 
-def connect(broker: Broker, name: str = "") -> pika.BlockingConnection:
+exceptions = pika.exceptions
+
+
+def connect(broker: Broker, name: str = "") -> Any:
     parameters = pika.URLParameters(broker.url)
     parameters.client_properties = {"connection_name": name}
     parameters.socket_timeout = 5
@@ -29,7 +29,7 @@ def connect(broker: Broker, name: str = "") -> pika.BlockingConnection:
 
 
 @pytest.fixture
-def connection(leveret: Broker) -> Iterator[pika.BlockingConnection]:
+def connection(leveret: Broker) -> Iterator[Any]:
     connection = connect(leveret, "worker")
     yield connection
     with suppress(exceptions.AMQPError):
@@ -37,7 +37,7 @@ def connection(leveret: Broker) -> Iterator[pika.BlockingConnection]:
 
 
 @pytest.fixture
-def channel(connection: pika.BlockingConnection) -> BlockingChannel:
+def channel(connection: Any) -> Any:
     channel = connection.channel()
     channel.queue_declare("q", durable=True)
     return channel
@@ -46,9 +46,7 @@ def channel(connection: pika.BlockingConnection) -> BlockingChannel:
 # -- connections
 
 
-def test_a_dropped_connection_ends_without_a_word(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_dropped_connection_ends_without_a_word(leveret: Broker, channel: Any) -> None:
     channel.basic_publish("", "q", b"hare")
     channel.basic_get("q")
     assert leveret.faults.drop_connections() == 1
@@ -60,7 +58,7 @@ def test_a_dropped_connection_ends_without_a_word(
     leveret.wait_for(lambda: leveret.queue("q").assert_requeued(1).assert_ready(1))
 
 
-def test_a_closed_connection_is_told_why(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_closed_connection_is_told_why(leveret: Broker, channel: Any) -> None:
     leveret.faults.close_connections(reason="maintenance")
 
     with pytest.raises(exceptions.ConnectionClosedByBroker) as closed:
@@ -72,7 +70,7 @@ def test_a_closed_connection_is_told_why(leveret: Broker, channel: BlockingChann
     )
 
 
-def test_only_clients_that_are_meant_are_hit(leveret: Broker, channel: BlockingChannel) -> None:
+def test_only_clients_that_are_meant_are_hit(leveret: Broker, channel: Any) -> None:
     other = connect(leveret, "dashboard")
     assert leveret.faults.drop_connections("work") == 1
 
@@ -83,7 +81,7 @@ def test_only_clients_that_are_meant_are_hit(leveret: Broker, channel: BlockingC
 
 @pytest.mark.parametrize("number", [1, 3])
 def test_a_connection_can_be_lost_at_its_nth_publish(
-    leveret: Broker, channel: BlockingChannel, number: int
+    leveret: Broker, channel: Any, number: int
 ) -> None:
     leveret.faults.drop_at_publish(number)
     channel.confirm_delivery()
@@ -97,9 +95,7 @@ def test_a_connection_can_be_lost_at_its_nth_publish(
     leveret.queue("q").assert_bodies(*["before"] * (number - 1))
 
 
-def test_a_connection_can_be_lost_before_its_confirm(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_connection_can_be_lost_before_its_confirm(leveret: Broker, channel: Any) -> None:
     leveret.faults.drop_before_confirm()
     channel.confirm_delivery()
 
@@ -110,9 +106,7 @@ def test_a_connection_can_be_lost_before_its_confirm(
     assert not leveret.history.confirmed()
 
 
-def test_a_stalled_connection_goes_on_when_it_is_healed(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_stalled_connection_goes_on_when_it_is_healed(leveret: Broker, channel: Any) -> None:
     leveret.faults.stall()
     channel.basic_publish("", "q", b"late")
     leveret.wait_idle()
@@ -123,15 +117,13 @@ def test_a_stalled_connection_goes_on_when_it_is_healed(
     assert channel.queue_declare("q", passive=True).method.message_count == 1
 
 
-def test_a_stalled_connection_is_given_up_by_its_heartbeats(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_stalled_connection_is_given_up_by_its_heartbeats(leveret: Broker, channel: Any) -> None:
     leveret.faults.stall()
     leveret.clock.advance(240)
     assert leveret.connections == []
 
 
-def test_a_slow_connection_takes_its_time(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_slow_connection_takes_its_time(leveret: Broker, channel: Any) -> None:
     leveret.faults.slow(bytes_per_s=200_000)
     started_s = time.monotonic()
     channel.basic_publish("", "q", bytes(40_000))
@@ -210,7 +202,7 @@ async def test_confirms_can_come_in_another_order_or_not_at_all(leveret: Broker)
         leveret.queue("q").assert_ready(7)
 
 
-def test_confirms_can_be_nacks(leveret: Broker, channel: BlockingChannel) -> None:
+def test_confirms_can_be_nacks(leveret: Broker, channel: Any) -> None:
     channel.confirm_delivery()
     leveret.faults.nack_confirms(1)
     with pytest.raises(exceptions.NackError):
@@ -276,7 +268,7 @@ def test_an_alarm_that_is_none_is_refused(leveret: Broker) -> None:
 # -- channels, consumers, queues
 
 
-def test_a_channel_closes_as_for_a_mistake(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_channel_closes_as_for_a_mistake(leveret: Broker, channel: Any) -> None:
     assert leveret.faults.close_channels(text="unknown delivery tag 7") == 1
     with pytest.raises(exceptions.ChannelClosedByBroker) as closed:
         channel.queue_declare("q")
@@ -288,7 +280,7 @@ def test_a_channel_closes_as_for_a_mistake(leveret: Broker, channel: BlockingCha
 
 
 def test_a_consumer_is_cancelled_and_keeps_what_it_has(
-    leveret: Broker, connection: pika.BlockingConnection, channel: BlockingChannel
+    leveret: Broker, connection: Any, channel: Any
 ) -> None:
     cancelled: list[object] = []
     channel.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
@@ -304,7 +296,7 @@ def test_a_consumer_is_cancelled_and_keeps_what_it_has(
     leveret.queue("q").assert_consumers(0).assert_unacked(1)
 
 
-def test_a_queue_vanishes_under_its_users(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_queue_vanishes_under_its_users(leveret: Broker, channel: Any) -> None:
     returned: list[int] = []
     cancelled: list[object] = []
     channel.add_on_return_callback(lambda _, method, *__: returned.append(method.reply_code))
@@ -321,7 +313,7 @@ def test_a_queue_vanishes_under_its_users(leveret: Broker, channel: BlockingChan
         channel.queue_declare("q", passive=True)
 
 
-def test_a_queue_that_is_not_there_cannot_vanish(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_queue_that_is_not_there_cannot_vanish(leveret: Broker, channel: Any) -> None:
     with pytest.raises(LookupError, match="no queue 'no' in vhost '/'; there are: q"):
         leveret.faults.delete_queue("no")
 
@@ -357,9 +349,7 @@ def test_a_durable_broker_comes_back_with_what_it_keeps(is_crash: bool) -> None:
         assert broker.queues == []
 
 
-def test_clients_hear_of_a_restart_but_not_of_a_crash(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_clients_hear_of_a_restart_but_not_of_a_crash(leveret: Broker, channel: Any) -> None:
     leveret.faults.restart()
     with pytest.raises(exceptions.ConnectionClosedByBroker) as closed:
         channel.queue_declare("q")
@@ -387,7 +377,7 @@ def test_a_broker_that_keeps_nothing_says_so(leveret: Broker) -> None:
         leveret.faults.restart(keep=True)
 
 
-def test_healing_disarms_everything(leveret: Broker, channel: BlockingChannel) -> None:
+def test_healing_disarms_everything(leveret: Broker, channel: Any) -> None:
     leveret.faults.drop_at_publish(1)
     leveret.faults.nack_confirms(5)
     leveret.faults.hold_confirms()

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import pika
 import pytest
+
+from tests.helpers.untyped import pika
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pika.adapters.blocking_connection import BlockingChannel
 
     from broker.testing import Broker
 
 
 @pytest.fixture
-def channel(leveret: Broker) -> Iterator[BlockingChannel]:
+def channel(leveret: Broker) -> Iterator[Any]:
     connection = pika.BlockingConnection(pika.URLParameters(leveret.url))
     channel = connection.channel()
     channel.queue_declare("dead")
@@ -27,9 +26,7 @@ def channel(leveret: Broker) -> Iterator[BlockingChannel]:
         connection.close()
 
 
-def test_a_message_is_followed_from_publish_to_ack(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_message_is_followed_from_publish_to_ack(leveret: Broker, channel: Any) -> None:
     properties = pika.BasicProperties(message_id="m1", headers={"tries": 2})
     channel.basic_publish("", "q", b'{"id": 1}', properties)
     method, _, _ = channel.basic_get("q")
@@ -58,7 +55,7 @@ def test_a_message_is_followed_from_publish_to_ack(
     ],
 )
 def test_each_way_to_give_a_delivery_up_is_told_apart(
-    leveret: Broker, channel: BlockingChannel, how: str, kinds: list[str]
+    leveret: Broker, channel: Any, how: str, kinds: list[str]
 ) -> None:
     channel.basic_publish("", "q", b"hare")
     method, _, _ = channel.basic_get("q")
@@ -82,9 +79,7 @@ def test_each_way_to_give_a_delivery_up_is_told_apart(
         assert len({id(event.message) for event in leveret.history.events}) == 1
 
 
-def test_what_reaches_no_queue_is_returned_or_lost(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_what_reaches_no_queue_is_returned_or_lost(leveret: Broker, channel: Any) -> None:
     channel.basic_publish("amq.direct", "nowhere", b"lost")
     channel.basic_publish("amq.direct", "nowhere", b"back", mandatory=True)
     leveret.wait_idle()
@@ -95,7 +90,7 @@ def test_what_reaches_no_queue_is_returned_or_lost(
     assert leveret.history.returned().bodies == [b"back"]
 
 
-def test_a_fan_out_is_one_publish_in_many_queues(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_fan_out_is_one_publish_in_many_queues(leveret: Broker, channel: Any) -> None:
     for queue in ("q", "dead"):
         channel.queue_bind(queue, "amq.fanout")
 
@@ -107,7 +102,7 @@ def test_a_fan_out_is_one_publish_in_many_queues(leveret: Broker, channel: Block
         leveret.queue(queue).assert_published(1).assert_ready(1)
 
 
-def test_deaths_by_time_and_by_length_say_why(leveret: Broker, channel: BlockingChannel) -> None:
+def test_deaths_by_time_and_by_length_say_why(leveret: Broker, channel: Any) -> None:
     channel.queue_declare("short", arguments={"x-max-length": 1, "x-message-ttl": 60_000})
     for body in (b"first", b"second"):
         channel.basic_publish("", "short", body)
@@ -120,7 +115,7 @@ def test_deaths_by_time_and_by_length_say_why(leveret: Broker, channel: Blocking
     leveret.queue("short").assert_expired(1).assert_empty()
 
 
-def test_confirms_and_refusals_are_told(leveret: Broker, channel: BlockingChannel) -> None:
+def test_confirms_and_refusals_are_told(leveret: Broker, channel: Any) -> None:
     channel.queue_declare("full", arguments={"x-max-length": 0, "x-overflow": "reject-publish"})
     channel.confirm_delivery()
     channel.basic_publish("", "q", b"taken")
@@ -131,9 +126,7 @@ def test_confirms_and_refusals_are_told(leveret: Broker, channel: BlockingChanne
     assert leveret.history.refused(queue="full").bodies == [b"refused"]
 
 
-def test_quorum_queues_and_streams_have_the_same_history(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_quorum_queues_and_streams_have_the_same_history(leveret: Broker, channel: Any) -> None:
     for queue_type in ("quorum", "stream"):
         channel.queue_declare(queue_type, durable=True, arguments={"x-queue-type": queue_type})
         channel.basic_publish("", queue_type, b"hare")
@@ -154,7 +147,7 @@ def test_quorum_queues_and_streams_have_the_same_history(
     assert len(leveret.history.published()) == 2
 
 
-def test_a_failure_tells_the_story(leveret: Broker, channel: BlockingChannel) -> None:
+def test_a_failure_tells_the_story(leveret: Broker, channel: Any) -> None:
     channel.basic_publish("", "q", b"hare")
     method, _, _ = channel.basic_get("q")
     channel.basic_nack(method.delivery_tag, requeue=False)
@@ -192,9 +185,7 @@ def test_a_failure_tells_the_story(leveret: Broker, channel: BlockingChannel) ->
         ),
     ],
 )
-def test_each_assertion_can_fail(
-    leveret: Broker, channel: BlockingChannel, assertion: str, text: str
-) -> None:
+def test_each_assertion_can_fail(leveret: Broker, channel: Any, assertion: str, text: str) -> None:
     channel.basic_publish("", "q", b"a")
     leveret.wait_idle()
     name, _, rest = assertion.partition("(")
@@ -207,9 +198,7 @@ def test_each_assertion_can_fail(
     assert "published     #1 b'a'" in str(failure.value)
 
 
-def test_a_queue_that_is_not_there_is_said_to_be_so(
-    leveret: Broker, channel: BlockingChannel
-) -> None:
+def test_a_queue_that_is_not_there_is_said_to_be_so(leveret: Broker, channel: Any) -> None:
     queue = leveret.queue("nobody")
     assert (queue.exists, queue.ready, queue.unacked, queue.consumers) == (False, 0, 0, [])
 
@@ -222,7 +211,7 @@ def test_a_wrong_filter_is_no_silent_success(leveret: Broker) -> None:
         leveret.history.published(que="q")
 
 
-def test_history_begins_anew_when_it_is_cleared(leveret: Broker, channel: BlockingChannel) -> None:
+def test_history_begins_anew_when_it_is_cleared(leveret: Broker, channel: Any) -> None:
     channel.basic_publish("", "q", b"a")
     leveret.wait_idle()
     leveret.history.clear()

@@ -1,0 +1,228 @@
+"""The pytest plugin, in runs of pytest of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.testing import Broker
+
+if TYPE_CHECKING:
+    from pytest import Pytester  # noqa: PT013 - a type
+
+PLUGIN = ("-p", "broker.testing.plugin", "-p", "no:cacheprovider")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def everything_is_imported() -> None:
+    """What a run within this one imports is forgotten with it; half of a package must not be."""
+    with Broker({"version": 1}, durable=True, definitions={}):
+        pass
+
+
+@pytest.fixture
+def run(pytester: Pytester) -> Pytester:
+    pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    return pytester
+
+
+def test_importing_the_plugin_imports_nothing_of_the_broker() -> None:
+    program = (
+        "import sys, broker.testing.plugin\n"
+        "print(sorted(name for name in sys.modules if name.startswith('broker')))"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+
+    assert found.stdout.strip() == "['broker', 'broker.testing', 'broker.testing.plugin']"
+
+
+@pytest.mark.parametrize("isolation", ["broker", "vhost"])
+def test_each_test_begins_with_nothing(run: Pytester, isolation: str) -> None:
+    run.makepyfile(
+        """
+        import pika, pytest
+
+        @pytest.mark.parametrize("number", range(3))
+        def test_it(leveret, leveret_url, number):
+            assert leveret.queues == []
+            assert not leveret.history.events
+            with pika.BlockingConnection(pika.URLParameters(leveret_url)) as connection:
+                channel = connection.channel()
+                channel.queue_declare("q", durable=True)
+                channel.basic_publish("", "q", b"hare")
+                leveret.wait_idle()
+                leveret.queue("q").assert_published(1)
+                leveret.faults.raise_alarm()
+                leveret.clock.freeze()
+            assert leveret.clock.is_frozen
+        """
+    )
+    result = run.runpytest_inprocess(*PLUGIN, f"--leveret-isolation={isolation}")
+    result.assert_outcomes(passed=3)
+
+
+def test_virtual_hosts_share_a_broker_and_nothing_else(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        import pika
+
+        def test_it(leveret, leveret_session):
+            assert leveret.port == leveret_session.port
+            assert leveret.url == leveret_session.url + leveret.vhost
+            for broker in (leveret, leveret_session):
+                with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+                    connection.channel().basic_publish("", "nowhere", b"hare")
+                    assert len(broker.connections) == (2 if broker is leveret_session else 1) - (
+                        1 if broker is leveret_session else 0)
+                    broker.wait_idle()
+            assert len(leveret.history.published()) == 1
+            assert len(leveret_session.history.published()) == 2
+            assert leveret.faults.drop_connections() == 0
+        """
+    )
+    result = run.runpytest_inprocess(*PLUGIN, "--leveret-isolation=vhost")
+    result.assert_outcomes(passed=1)
+
+
+def test_wider_scopes_keep_their_broker(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        seen = {}
+
+        def test_first(leveret_module, leveret_session, leveret):
+            seen.update(module=leveret_module.port, session=leveret_session.port)
+            assert len({leveret.port, *seen.values()}) == 3
+
+        def test_second(leveret_module, leveret_session):
+            assert seen == dict(module=leveret_module.port, session=leveret_session.port)
+        """
+    )
+    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=2)
+
+
+def test_marks_are_options_and_the_nearest_one_wins(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        pytestmark = pytest.mark.leveret(compat="rabbitmq-4.3", definitions={
+            "queues": [{"name": "given", "durable": True, "arguments": {}}],
+        })
+
+        def version_of(leveret):
+            return leveret.stage.node.settings.release.name
+
+        def test_module(leveret):
+            assert (version_of(leveret), leveret.queues) == ("4.3", ["given"])
+
+        @pytest.mark.leveret(compat="rabbitmq-3.10", durable=True)
+        def test_function(leveret):
+            assert version_of(leveret) == "3.10"
+            leveret.faults.restart()
+            assert leveret.queues == ["given"]
+
+        @pytest.mark.leveret(config={"vhosts": {"/": {"queues": {"q": {}}}}}, definitions=None)
+        def test_config(leveret):
+            assert leveret.queues == ["q"]
+        """
+    )
+    run.runpytest_inprocess(*PLUGIN, "--leveret-isolation=vhost").assert_outcomes(passed=3)
+
+
+def test_options_come_from_the_configuration_too(run: Pytester) -> None:
+    run.makefile(".yaml", production="queues:\n- {name: given, vhost: shop, durable: true}\n")
+    run.makeini(
+        "[pytest]\nleveret_compat = rabbitmq-4.0\nleveret_definitions = production.yaml\n"
+        "asyncio_default_fixture_loop_scope = function\n"
+    )
+    run.makepyfile(
+        """
+        def test_it(leveret):
+            assert leveret.stage.node.settings.release.name == "4.0"
+            assert leveret.queues == ["given"]
+        """
+    )
+    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("mark", "text"),
+    [
+        pytest.param("durability=True", "durability is not an option", id="unknown"),
+        pytest.param("'4.3'", "'4.3' is not an option", id="positional"),
+        pytest.param("isolation='none'", "leveret_isolation is none", id="isolation"),
+        pytest.param("compat='rabbitmq-9'", "rabbitmq", id="compat"),
+    ],
+)
+def test_wrong_options_are_told(run: Pytester, mark: str, text: str) -> None:
+    run.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.leveret({mark})
+        def test_it(leveret):
+            pass
+        """
+    )
+    result = run.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(errors=1)
+    assert text in result.stdout.str()
+
+
+def test_a_test_that_fails_shows_the_story(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        import pika
+
+        def test_it(leveret):
+            with pika.BlockingConnection(pika.URLParameters(leveret.url)) as connection:
+                connection.channel().basic_publish("", "nowhere", b"hare")
+                leveret.wait_idle()
+            assert 1 == 2
+        """
+    )
+    result = run.runpytest_inprocess(*PLUGIN)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*leveret at amqp://guest:guest@127.0.0.1:*", "*unroutable*#1*"])
+
+
+def test_asynchronous_tests_await_what_waits(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        import aio_pika, pytest
+
+        @pytest.mark.asyncio
+        async def test_it(leveret):
+            connection = await aio_pika.connect(leveret.url)
+            async with connection, connection.channel() as channel:
+                queue = await channel.declare_queue("q")
+                await channel.default_exchange.publish(aio_pika.Message(b"hare"), "q")
+                message = await queue.get()
+                with pytest.raises(AssertionError, match="not idle after 0.05 s"):
+                    await leveret.wait_idle(timeout=0.05)
+                await message.ack()
+                await leveret.wait_idle()
+                leveret.queue("q").assert_acked(1)
+        """
+    )
+    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+
+
+def test_what_is_not_awaited_is_told(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        import gc, pytest
+
+        @pytest.mark.asyncio
+        async def test_it(leveret):
+            with pytest.warns(RuntimeWarning, match=r"write `await wait_idle\\(\\)`"):
+                leveret.wait_idle()
+                gc.collect()
+        """
+    )
+    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
