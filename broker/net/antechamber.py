@@ -62,6 +62,10 @@ REASONS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client has shown no certificate",
 }
 ALERT: Final = "_ALERT_"
+GONE: Final = "the client went away before it was known"
+GONE_IN_HANDSHAKE: Final = (
+    "the client went away in the TLS handshake: it may not trust the certificate"
+)
 
 
 class Terms(NamedTuple):
@@ -281,9 +285,7 @@ class _Guest:
         except ssl.SSLError as problem:
             self._tell(_reason_of(problem))
         except OSError:
-            what = "in the TLS handshake" if self._terms.is_tls else "before it was known"
-            hint = ": it may not trust the certificate" if self._terms.is_tls else ""
-            self._tell(f"the client went away {what}{hint}", level="info")
+            self._tell(GONE_IN_HANDSHAKE if self._terms.is_tls else GONE, level="info")
         finally:
             if not self._is_handed_over:
                 self._socket.close()
