@@ -575,6 +575,7 @@ def serve(
     *,
     load: Callable[[], Config] | None = None,
     loop_factory: LoopFactory | None = None,
+    on_ready: Callable[[Application], None] | None = None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT; a second one does not wait for the clients.
 
@@ -583,6 +584,7 @@ def serve(
         log: told of everything.
         load: reads it again when SIGHUP comes; without it SIGHUP ends the broker.
         loop_factory: of asyncio's kind of loop, or another.
+        on_ready: called once everything accepts.
 
     Raises:
         ConfigProblems: what only the core could find wrong with the configuration.
@@ -592,10 +594,15 @@ def serve(
     """
     _raise_descriptor_limit()
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(_serve(config, log, load))
+        runner.run(_serve(config, log, load, on_ready))
 
 
-async def _serve(config: Config, log: Log, load: Callable[[], Config] | None) -> None:
+async def _serve(
+    config: Config,
+    log: Log,
+    load: Callable[[], Config] | None,
+    on_ready: Callable[[Application], None] | None,
+) -> None:
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: _log_loop_error(log, context))
     signals = _Signals(loop)
@@ -612,6 +619,9 @@ async def _serve(config: Config, log: Log, load: Callable[[], Config] | None) ->
     except BaseException:
         await app.stop()
         raise
+
+    if on_ready is not None:
+        on_ready(app)
 
     _tune_collector()
     keep_freed_memory()

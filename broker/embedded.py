@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from broker.net.listeners import Address
     from broker.reload import Outcome
 
-__all__ = ["Broker", "BrokerThread"]
+__all__ = ["Broker", "BrokerThread", "url_of"]
 
 STOP_WAIT_S: Final = 0.5
 """How long clients have to answer the close. A program that leaves the ``with`` block of a broker
@@ -168,10 +168,7 @@ class Broker:
         return self._url("amqps", found[0]) if found else ""
 
     def _url(self, scheme: str, address: Address) -> str:
-        vhost, user, password = _account(self._config)
-        credentials = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
-        path = "" if vhost == "/" else quote(vhost, safe="")
-        return f"{scheme}://{credentials}{format_address(address.host, address.port)}/{path}"
+        return url_of(self._config, address, scheme)
 
     def sample(self) -> None:
         """Take the statistics of now, which happens every few seconds otherwise."""
@@ -371,6 +368,14 @@ def _with_own_metrics(config: Config) -> Config:
         prometheus = prometheus._replace(listeners=(listener,))
 
     return config._replace(metrics=config.metrics._replace(prometheus=prometheus))
+
+
+def url_of(config: Config, address: Address, scheme: str = "amqp") -> str:
+    """``amqp://user:password@host:port/vhost`` of the first user that can log in so."""
+    vhost, user, password = _account(config)
+    credentials = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
+    path = "" if vhost == "/" else quote(vhost, safe="")
+    return f"{scheme}://{credentials}{format_address(address.host, address.port)}/{path}"
 
 
 def _account(config: Config) -> tuple[str, str, str]:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
+    from broker.app import Application
+    from broker.config.schema import Config
+
 __all__ = ["serve", "storage_overrides"]
 
 LOOPS = ("asyncio", "uvloop")
@@ -28,6 +31,12 @@ LOOPS = ("asyncio", "uvloop")
 @click.option("--heartbeat", metavar="DURATION", help="Heartbeat to offer, such as 30s; 0 is none.")
 @click.option("--data-dir", metavar="PATH", help="Where to keep what survives a restart.")
 @click.option("--memory-only", is_flag=True, help="Keep nothing; replaces the data directory.")
+@click.option(
+    "--ephemeral",
+    is_flag=True,
+    help="For a test suite: keep nothing, take a free port and no other one, log only warnings.",
+)
+@click.option("--print-url", is_flag=True, help="Write the URL to standard output once it serves.")
 @click.option("--log-level", type=click.Choice(LEVELS))
 @click.option("--log-format", type=click.Choice(FORMATS))
 @click.option(
@@ -42,6 +51,8 @@ def serve(
     config: str | None,
     loop_name: str,
     memory_only: bool,
+    ephemeral: bool,
+    print_url: bool,
     **options: str | int | None,
 ) -> None:
     """Run a broker until SIGTERM or SIGINT.
@@ -53,8 +64,10 @@ def serve(
     gc.disable()
     from broker.config.loader import load_config
 
-    overrides = _overrides(options)
-    overrides.update(storage_overrides(options["data_dir"], is_memory_only=memory_only))
+    overrides = _ephemeral_overrides(config) if ephemeral else {}
+    overrides.update(_overrides(options))
+    is_memory_only = memory_only or ephemeral
+    overrides.update(storage_overrides(options["data_dir"], is_memory_only=is_memory_only))
     load = partial(load_config, config, overrides)
     loaded = load()
     import_structlog_lightly()
@@ -67,9 +80,29 @@ def serve(
             log,
             load=None if config is None else load,
             loop_factory=_loop_factory(loop_name),
+            on_ready=partial(_print_url, loaded) if print_url else None,
         )
     finally:
         log.close()
+
+
+def _ephemeral_overrides(config: str | None) -> dict[str, object]:
+    """Nothing that two of them on one machine would want; what a file says stays."""
+    if config is not None:
+        return {}
+
+    return {
+        "listeners.amqp": [{"bind": "127.0.0.1", "port": 0}],
+        "management.enabled": False,
+        "metrics.prometheus.enabled": False,
+        "log.level": "warning",
+    }
+
+
+def _print_url(config: Config, app: Application) -> None:
+    from broker.embedded import url_of
+
+    click.echo(url_of(config, app.addresses[0]))
 
 
 def _overrides(options: dict[str, str | int | None]) -> dict[str, object]:

@@ -40,6 +40,7 @@ TASK_HOMES: Final = (
     "broker/client/",
     "broker/queues/",
     "broker/tasks/",
+    "broker/testing/",
 )
 REAL_TIME: Final = ("tests/crash/", "tests/soak/")
 """Its brokers are processes that are killed at some moment, so that moment has to come."""
