@@ -280,8 +280,8 @@ class _Guest:
         except _NotTLSError as problem:
             self._tell(f"{problem} on a port with TLS")
         except (TimeoutError, ConnectionAbortedError):
-            what = "TLS handshake" if self._terms.is_tls else "PROXY header"
-            self._tell(f"no {what} within {timeout_s:g} s")
+            wanted = "no TLS handshake within" if self._terms.is_tls else "no PROXY header within"
+            self._tell(f"{wanted} {timeout_s:g} s")
         except ssl.SSLError as problem:
             self._tell(_reason_of(problem))
         except OSError:
