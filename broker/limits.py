@@ -37,6 +37,8 @@ __all__ = [
     "RECOVERY_PROGRESS_COUNT",
     "REMEMBERED_BYTES_MAX",
     "ROUTES_PER_CHANNEL_MAX",
+    "ROUTES_PER_CHANNEL_MIN",
+    "ROUTES_SPARE_MAX",
     "SHORT_STRING_BYTES_MAX",
     "SOCKETS_MAX",
     "SOCKETS_SPARED",
@@ -114,8 +116,16 @@ MESSAGE_BYTES_MAX_HARD: Final = 536_870_912
 CONSUMERS_PER_CHANNEL_MAX: Final = 65_536
 """Consumers of one channel unless configured; each costs about half a kilobyte."""
 
-ROUTES_PER_CHANNEL_MAX: Final = 1_024
-"""Remembered publish methods of one channel; beyond, all are forgotten and learnt again."""
+ROUTES_PER_CHANNEL_MIN: Final = 1_024
+"""Publish methods that any channel may remember, each some 700 bytes."""
+
+ROUTES_PER_CHANNEL_MAX: Final = 16_384
+"""Remembered publish methods of one channel that uses them again: enough for 10,000 queues in
+turn. Beyond, all are forgotten and learnt again."""
+
+ROUTES_SPARE_MAX: Final = 65_536
+"""Publish methods that all channels of a virtual host together remember beyond the number that any
+channel may: some 45 megabytes."""
 
 PROPERTIES_PER_CHANNEL_MAX: Final = 256
 """Remembered property lists of one channel."""

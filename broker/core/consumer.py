@@ -46,6 +46,8 @@ class Deliveries:
     """
 
     __slots__ = (
+        "_page",
+        "_page_bytes",
         "ack_count",
         "actor",
         "channel",
@@ -79,6 +81,9 @@ class Deliveries:
         self.channel_high: i64 = channel_id >> 8
         self.channel_low: i64 = channel_id & 255
         self.next_tag: i64 = 1
+        # The upper seven bytes of delivery tags, as they were asked for last.
+        self._page: i64 = 0
+        self._page_bytes: bytes = bytes(7)
         self.unacked = Unacked()
         # Unacked deliveries that count against the channel's limit: consumers' only (QS-03).
         self.consumer_unacked: i64 = 0
@@ -150,6 +155,14 @@ class Deliveries:
 
     def _is_at_limit(self) -> bool:
         return 0 < self.prefetch_limit <= self.consumer_unacked
+
+    def page_bytes(self, page: i64) -> bytes:
+        """The upper seven bytes of the delivery tags whose other bits are ``page``."""
+        if page != self._page:
+            self._page = page
+            self._page_bytes = int(page).to_bytes(7, "big")
+
+        return self._page_bytes
 
     def getter_for(self, queue: Queue) -> Consumer:
         """Who a basic.get delivery belongs to: no prefetch limit binds it (QS-06)."""
@@ -287,6 +300,7 @@ class Consumer:
     """
 
     __slots__ = (
+        "_head",
         "_prefix",
         "_prefix_page",
         "_prefix_size",
@@ -331,6 +345,8 @@ class Consumer:
         self.is_waiting = False
         self.is_parked = False
         self.is_cancelled = False
+        # The prefix less the delivery tag: the same while the tail is as long.
+        self._head = b""
         self._prefix = b""
         self._prefix_size: i64 = 0
         self._prefix_page: i64 = NO_PREFIX
@@ -443,18 +459,27 @@ class Consumer:
         self._prefix_page = NO_PREFIX
 
     def _prepare_prefix(self, tag: i64, tail_size: i64) -> None:
-        """The pieces in front of the tag's last byte: the same for the next deliveries too."""
-        raw = self.tag.encode("utf-8", "surrogateescape")
-        size = 4 + 1 + len(raw) + 8 + tail_size - 1
-        self._prefix = (
-            b"\x01"
-            + self.deliveries.channel
-            + int(size).to_bytes(4, "big")
-            + b"\x00\x3c\x00\x3c"
-            + bytes((len(raw),))
-            + raw
-            + int(tag >> 8).to_bytes(7, "big")
-        )
-        self._prefix_size = len(self._prefix) + 1
-        self._prefix_page = tag >> 8
-        self._prefix_tail_size = tail_size
+        """The pieces in front of the tag's last byte: the same for the next deliveries too.
+
+        A channel with many consumers is on another page of tags whenever it serves one of them, so
+        what all of them share is made once a page.
+
+        """
+        deliveries = self.deliveries
+        if tail_size != self._prefix_tail_size:
+            raw = self.tag.encode("utf-8", "surrogateescape")
+            size = 4 + 1 + len(raw) + 8 + tail_size - 1
+            self._head = (
+                b"\x01"
+                + deliveries.channel
+                + int(size).to_bytes(4, "big")
+                + b"\x00\x3c\x00\x3c"
+                + bytes((len(raw),))
+                + raw
+            )
+            self._prefix_size = len(self._head) + 8
+            self._prefix_tail_size = tail_size
+
+        page: i64 = tag >> 8
+        self._prefix = self._head + deliveries.page_bytes(page)
+        self._prefix_page = page

@@ -78,12 +78,13 @@ class Publisher:
     """Publishes on behalf of one channel.
 
     Args:
-        vhost: where to.
+        vhost: a virtual host.
         actor: on whose behalf.
         deliveries: the channel's sending half, for returns.
         body_bytes_max: largest body accepted (rule P-02).
 
     Attributes:
+        vhost: where to.
         confirms: set when the channel is in confirm mode.
         transaction: set when the channel is in tx mode.
         reply_name: where replies to this channel's requests go, while it has a reply consumer.
@@ -94,19 +95,19 @@ class Publisher:
         "_actor",
         "_body_bytes_max",
         "_deliveries",
-        "_vhost",
         "confirms",
         "drop_count",
         "publish_count",
         "reply_name",
         "return_count",
         "transaction",
+        "vhost",
     )
 
     def __init__(
         self, vhost: VirtualHost, actor: Actor, deliveries: Deliveries, body_bytes_max: i64
     ) -> None:
-        self._vhost = vhost
+        self.vhost = vhost
         self._actor = actor
         self._deliveries = deliveries
         self._body_bytes_max: i64 = body_bytes_max
@@ -128,7 +129,7 @@ class Publisher:
             raise NotImplementedByBroker("immediate=true")
 
         self.check_size(body_size)
-        vhost = self._vhost
+        vhost = self.vhost
         address = route.address
         self._actor.check("write", "exchange", address.exchange)
         exchange = exchange_named(vhost, address.exchange)
@@ -187,7 +188,7 @@ class Publisher:
             AMQPError: rules P-01 to P-10; nothing has happened then.
 
         """
-        if route.generation != self._vhost.generation:
+        if route.generation != self.vhost.generation:
             self.resolve(route, body_size)
         elif body_size > self._body_bytes_max:
             self.check_size(body_size)
@@ -217,7 +218,7 @@ class Publisher:
 
     def _hold_confirm(self, confirms: Confirms) -> None:
         """The publish is answered when the log has it (rule CF-06)."""
-        journal = self._vhost.journal
+        journal = self.vhost.journal
         assert journal is not None
         journal.hold_confirm(confirms)
 
@@ -252,7 +253,7 @@ class Publisher:
             address, content, body_size, properties.is_persistent, properties.priority
         )
         if route.depends_on_headers or address is not route.address:
-            queues, keepers = self._vhost.route_message(exchange, keys_of(message), properties)
+            queues, keepers = self.vhost.route_message(exchange, keys_of(message), properties)
 
         self.publish_count += 1
         exchange.publish_in += 1
@@ -261,7 +262,7 @@ class Publisher:
         if is_returned and keepers:
             is_returned = not _is_vouched_for(keepers, keys_of(message), properties)
 
-        watcher = self._vhost.watcher
+        watcher = self.vhost.watcher
         if watcher is not None:
             watcher.published(message, queues, self._deliveries, is_returned)
 
@@ -313,7 +314,7 @@ class Publisher:
         elif not publication.queues and not publication.keepers:
             self.drop_count += 1
 
-        journal = self._vhost.journal
+        journal = self.vhost.journal
         additions: i64 = 0 if journal is None else journal.additions
         for keeper in publication.keepers:
             keeper.keep(message, is_returned=publication.is_returned)
@@ -341,7 +342,7 @@ class Publisher:
 
     def count_sizes(self, size: i64, count: i64, is_persistent: bool) -> None:
         """Have been told what some of the messages published were like."""
-        tally = self._vhost.tally
+        tally = self.vhost.tally
         tally.sizes.add(size, count)
         if is_persistent:
             tally.persistent += count

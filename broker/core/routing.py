@@ -64,6 +64,13 @@ def route(
             these go by what keys and headers say.
 
     """
+    first: list[Destination] | None = None
+    if not start.depends_on_properties:
+        first = start.match(keys, headers)
+        if len(first) == 1 and first[0].is_queue:
+            # Nearly always: the rest would come to the same.
+            return RouteResult((first[0],), start.depends_on_headers, NO_KEEPERS)
+
     queues: dict[Destination, None] = {}
     visited: dict[Exchange, None] = {start: None}
     to_visit = [start]
@@ -77,6 +84,8 @@ def route(
             interest = exchange.keeps(properties)
             if interest != PASSES:
                 keepers = [*keepers, exchange]
+        elif first is not None and exchange is start:
+            destinations = first
         else:
             destinations = exchange.match(keys, headers)
 

@@ -29,6 +29,7 @@ from broker.core.routing import NO_KEEPERS, RouteResult, route
 from broker.core.tally import VHostTally
 from broker.core.vhost_metadata import NO_METADATA
 from broker.core.watcher import Pair, Watcher, Witness
+from broker.limits import ROUTES_SPARE_MAX
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -98,6 +99,7 @@ class VirtualHost:
         "queues_max",
         "release",
         "reply_queues",
+        "spare_routes",
         "tally",
         "topic_hash_words_max",
         "tracer",
@@ -139,6 +141,8 @@ class VirtualHost:
         self.connection_count = 0
         # Any change of what a publish may reach moves it on: routes remembered before are stale.
         self.generation: i64 = 1
+        # How many addresses its channels may remember beyond their share.
+        self.spare_routes: i64 = ROUTES_SPARE_MAX
         self.header_exchange_count: i64 = 0
         self.reply_queues: dict[str, ReplyQueue] = {}
         self._reply_sink: Queue | None = None

@@ -364,6 +364,7 @@ class Channel:
         if self.deliveries in self.vhost.deliveries:
             del self.vhost.deliveries[self.deliveries]
             self.runs.count_sizes()
+            self.runs.close()
             self.publisher.tell(self.vhost.tally.publishes)
 
         self.is_ready = False

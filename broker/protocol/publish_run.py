@@ -6,7 +6,8 @@ that is not plain is left to the general way (protocol/content.py), which knows 
 
 Programs send the same message again and again but for the body, so everything up to the body is
 remembered as one run of bytes: when the next publish begins with the same bytes, it is the same
-publish, and all there is to do is to cut out its content.
+publish, and all there is to do is to cut out its content. When only its address is another one,
+its shape is the same: one look at the remembered routes says where it goes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from broker.limits import (
     PROPERTIES_PER_CHANNEL_MAX,
     REMEMBERED_BYTES_MAX,
     ROUTES_PER_CHANNEL_MAX,
+    ROUTES_PER_CHANNEL_MIN,
 )
 from broker.wire.constants import FRAME_END
 from broker.wire.properties import Properties, parse_properties
@@ -74,6 +76,12 @@ class PublishRun:
         "_properties",
         "_publisher",
         "_route",
+        "_route_hits",
+        "_routes_max",
+        "_routes_may_grow",
+        "_shape",
+        "_shape_route",
+        "_shape_size",
         "_size",
     )
 
@@ -85,6 +93,10 @@ class PublishRun:
         self._body_start: bytes = b"\x03" + channel
         self._known_routes: dict[bytes, Route] = {}
         self._known_properties: dict[bytes, Properties] = {}
+        # How many routes it may remember, and how often one that it did was of use.
+        self._routes_max: i64 = ROUTES_PER_CHANNEL_MIN
+        self._route_hits: i64 = 0
+        self._routes_may_grow = True
         # The last publish: its method frame, its bytes up to the body, and what they mean.
         self._method_frame = b""
         self._prefix = b""
@@ -95,6 +107,11 @@ class PublishRun:
         self._counted: i64 = 0
         self._is_persistent = False
         self._route: Route | None = None
+        # Of the last publish what follows its method, up to the body; the size of all that with the
+        # body; and where the last one of that shape went which had another address.
+        self._shape = b""
+        self._shape_size: i64 = 0
+        self._shape_route: Route | None = None
         self._properties: Properties | None = None
 
     def take(self, decoder: FrameDecoder) -> bool:
@@ -130,7 +147,10 @@ class PublishRun:
                 content = buffer[start + self._content_start : stop]
                 publisher.publish(route, properties, content, self._body_size)
             else:
-                stop = self._take_one(decoder, buffer, start)
+                stop = self._take_alike(decoder, buffer, start)
+                if stop == NOT_PLAIN:
+                    stop = self._take_one(decoder, buffer, start)
+
                 if stop == NOT_PLAIN:
                     return is_taken
 
@@ -139,6 +159,47 @@ class PublishRun:
 
             is_taken = True
             start = stop
+
+    def _take_alike(self, decoder: FrameDecoder, buffer: bytes, start: i64) -> i64:
+        """Publish what is like the last one but for its address; returns where it ends.
+
+        NOT_PLAIN: it is not, or its address is new.
+
+        """
+        shape = self._shape
+        end: i64 = decoder.end
+        if not shape or end - start < PUBLISH_BYTES_MIN:
+            return NOT_PLAIN
+
+        header: i64 = start + 8 + _size_at(buffer, start)
+        stop: i64 = header + self._shape_size
+        if (
+            stop > end
+            or buffer[header : header + len(shape)] != shape
+            or buffer[stop - 1] != FRAME_END
+            or buffer[header - 1] != FRAME_END
+            or buffer[start : start + 3] != self._method_start
+            or stop - start > decoder.payload_max
+        ):
+            return NOT_PLAIN
+
+        route = self._known_routes.get(buffer[start + 7 : header - 1])
+        if route is None:
+            return NOT_PLAIN
+
+        self._route_hits += 1
+        if route is self._shape_route:
+            # The same twice: a run of it may have begun.
+            self._route = route
+            self._method_frame = buffer[start:header]
+            self._remember(buffer, start, header, header + len(shape), stop)
+
+        self._shape_route = route
+        properties = self._properties
+        assert properties is not None
+        decoder.position = stop
+        self._publisher.publish(route, properties, buffer[header:stop], self._body_size)
+        return stop
 
     def _take_one(self, decoder: FrameDecoder, buffer: bytes, start: i64) -> i64:
         """Publish what begins at ``start``; returns where it ends, or why it was not published.
@@ -250,10 +311,13 @@ class PublishRun:
         """Keep the bytes up to the body, unless there are too many to be worth comparing."""
         if prefix_end - start > REMEMBERED_BYTES_MAX:
             self._prefix = b""
+            self._shape = b""
             self._size = 0
             return
 
         self._prefix = buffer[start:prefix_end]
+        self._shape = buffer[header:prefix_end]
+        self._shape_size = stop - header
         self._content_start = header - start
         self._size = stop - start
 
@@ -267,12 +331,47 @@ class PublishRun:
             routing_key = method[key + 1 : bits].decode("utf-8", "surrogateescape")
             address = Address(exchange, routing_key)
             route = Route(address, method[bits] & 1 != 0, method[bits] & 2 != 0)
-            if len(self._known_routes) >= ROUTES_PER_CHANNEL_MAX:
-                self._known_routes.clear()
+            if len(self._known_routes) >= self._routes_max:
+                self._make_room()
 
             self._known_routes[method] = route
+        else:
+            self._route_hits += 1
 
         return route
+
+    def _make_room(self) -> None:
+        """More addresses come than are remembered: remember more of them, or forget them all.
+
+        Who goes through thousands of addresses in turn would otherwise never meet one again that is
+        still known. Who never uses an address again is told apart by that, and given no more.
+
+        """
+        vhost = self._publisher.vhost
+        more: i64 = self._routes_max
+        if not self._routes_may_grow or more * 2 > ROUTES_PER_CHANNEL_MAX:
+            self.forget_routes()
+        elif vhost.spare_routes < more:
+            self._known_routes.clear()
+        else:
+            vhost.spare_routes -= more
+            self._routes_max += more
+
+    def close(self) -> None:
+        """Nothing more is published: leave the room to others."""
+        self._routes_may_grow = False
+        self.forget_routes()
+
+    def forget_routes(self) -> None:
+        """Remember no address; leave to others what was remembered beyond the common share."""
+        self._known_routes.clear()
+        if self._route_hits < self._routes_max:
+            self._routes_may_grow = False
+
+        self._route_hits = 0
+        if not self._routes_may_grow:
+            self._publisher.vhost.spare_routes += self._routes_max - ROUTES_PER_CHANNEL_MIN
+            self._routes_max = ROUTES_PER_CHANNEL_MIN
 
     def properties_of(self, raw: bytes) -> Properties:
         """The parsed properties; remembered, within bounds, when they may come again."""
@@ -293,6 +392,7 @@ class PublishRun:
         """A publish is another one than the last: nothing is like it yet."""
         self.count_sizes()
         self._prefix = b""
+        self._shape = b""
         self._body_size = body_size
 
     def count_sizes(self) -> None:

@@ -153,11 +153,25 @@ others = st.sampled_from(
 
 
 @st.composite
+def rounds(draw: st.DrawFn) -> list[bytes]:
+    """Publishes that are alike but for their addresses, which come again and again."""
+    _, *content = draw(contents())
+    channel = int.from_bytes(content[0][1:3], "big")
+    addresses = draw(st.lists(st.tuples(exchanges, keys), min_size=1, max_size=3))
+    starts = [
+        method(channel, "basic.publish", exchange=exchange, routing_key=key)
+        for exchange, key in addresses
+    ]
+    order = draw(st.lists(st.sampled_from(starts), min_size=2, max_size=12))
+    return [one for start in order for one in (start, *content)]
+
+
+@st.composite
 def streams(draw: st.DrawFn) -> list[bytes]:
     """Frames of several messages; messages of the two channels may be interleaved."""
     repeats = st.sampled_from([1, 1, 2, 5])
     common = st.tuples(contents(), repeats).map(lambda pair: pair[0] * pair[1])
-    items = draw(st.lists(st.one_of(common, common, common, others), max_size=12))
+    items = draw(st.lists(st.one_of(common, common, rounds(), others), max_size=12))
     if draw(st.booleans()):
         items.insert(draw(st.integers(0, len(items))), draw(faults))
 
@@ -313,6 +327,8 @@ LARGE = b"x" * (FRAME_MAX + 1)
         pytest.param(GOOD, id="the-same"),
         pytest.param(publish(1, "q", b""), id="no-body"),
         pytest.param(publish(1, "p", LARGE[:300]), id="another-address"),
+        pytest.param(GOOD + publish(1, "p"), id="the-same-and-another-address"),
+        pytest.param(publish(1, "p") + GOOD + publish(1, "p"), id="two-addresses-in-turn"),
     ],
 )
 def test_both_ways_are_one_at_the_edges(first: bytes, last: bytes) -> None:

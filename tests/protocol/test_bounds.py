@@ -26,6 +26,8 @@ from broker.limits import (
     MESSAGE_BYTES_MAX_HARD,
     PROPERTIES_PER_CHANNEL_MAX,
     ROUTES_PER_CHANNEL_MAX,
+    ROUTES_PER_CHANNEL_MIN,
+    ROUTES_SPARE_MAX,
     TABLE_BYTES_MAX,
     TABLE_DEPTH_MAX,
     TOPIC_CACHED_KEYS_MAX,
@@ -476,6 +478,57 @@ def test_what_a_channel_remembers_ends_somewhere() -> None:
 
     assert 0 < len(channel.runs._known_routes) <= ROUTES_PER_CHANNEL_MAX
     assert 0 < len(channel.runs._known_properties) <= PROPERTIES_PER_CHANNEL_MAX
+
+
+def _publish_keys(session: Session, count: int, channel_id: int = 1) -> None:
+    for place in range(count):
+        session.feed(publish(channel_id, f"key-{place}", b"x"))
+
+
+def test_addresses_that_are_used_in_turn_are_all_remembered() -> None:
+    world = World()
+    session = world.open(1)
+    channel = session.connection.channels[1]
+    count = ROUTES_PER_CHANNEL_MIN * 8
+    for _ in range(3):
+        _publish_keys(session, count)
+
+    assert len(channel.runs._known_routes) == count
+    vhost = channel.vhost
+    assert vhost.spare_routes == ROUTES_SPARE_MAX - ROUTES_PER_CHANNEL_MIN * 7
+    session.send(1, "channel.close", reply_code=200, reply_text="", class_id=0, method_id=0)
+    assert vhost.spare_routes == ROUTES_SPARE_MAX
+
+
+def test_addresses_that_never_come_again_take_no_room_for_long() -> None:
+    world = World()
+    session = world.open(1)
+    channel = session.connection.channels[1]
+    for place in range(ROUTES_PER_CHANNEL_MAX * 2):
+        session.feed(publish(1, f"key-{place}", b"x"))
+
+    assert channel.vhost.spare_routes == ROUTES_SPARE_MAX
+    assert len(channel.runs._known_routes) <= ROUTES_PER_CHANNEL_MIN
+
+
+def test_channels_share_what_a_virtual_host_remembers() -> None:
+    """However many channels there are, and whatever is left when they ask for more."""
+    world = World()
+    channels = range(1, 11)
+    session = world.open(*channels)
+    vhost = session.connection.channels[1].vhost
+    for number in channels:
+        _publish_keys(session, ROUTES_PER_CHANNEL_MAX, number)
+
+    kept = [len(session.connection.channels[number].runs._known_routes) for number in channels]
+    assert 0 <= vhost.spare_routes < ROUTES_SPARE_MAX
+    assert sum(kept) <= ROUTES_SPARE_MAX + ROUTES_PER_CHANNEL_MIN * len(channels)
+    for number in channels:
+        session.send(
+            number, "channel.close", reply_code=200, reply_text="", class_id=0, method_id=0
+        )
+
+    assert vhost.spare_routes == ROUTES_SPARE_MAX
 
 
 def test_what_a_topic_exchange_remembers_ends_somewhere() -> None:
