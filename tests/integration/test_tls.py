@@ -21,7 +21,7 @@ from broker.net.keyring import LOOK_INTERVAL_S
 from broker.protocol.connection import Connection
 from tests.helpers.log_lines import LogLines, recorded
 from tests.helpers.raw_client import PROTOCOL_HEADER, RawClient, commands
-from tests.helpers.untyped import pika
+from tests.helpers.untyped import pamqp, pika
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -375,11 +375,18 @@ async def test_external_is_not_offered_without_a_certificate(
         client.writer.close()
 
 
+@pytest.mark.parametrize(
+    ("source", "user", "reason"),
+    [
+        pytest.param("common_name", "shop", "there is no such user", id="no-such-user"),
+        pytest.param("san_uri", "", "has no name for a user", id="no-such-name"),
+    ],
+)
 async def test_a_certificate_of_nobody_is_refused(
-    certificates: CertificateFiles, log: LogLines
+    certificates: CertificateFiles, log: LogLines, source: str, user: str, reason: str
 ) -> None:
     """Rules C-22, C-30, C-32."""
-    async with Broker(mutual(certificates)) as broker:
+    async with Broker(mutual(certificates, source)) as broker:
         client = await open_raw(broker, certificates.context(certificates.client))
         client.writer.write(PROTOCOL_HEADER)
         await client.read()
@@ -393,7 +400,8 @@ async def test_a_certificate_of_nobody_is_refused(
         )
         assert (close.reply_code, close.reply_text) == (403, REFUSED)
         told = await log.wait_for("login.refused")
-        assert (told["user"], told["reason"]) == ("shop", "there is no such user")
+        assert told["user"] == user
+        assert reason in str(told["reason"])
         client.writer.close()
 
 
@@ -586,17 +594,17 @@ async def test_a_proxy_may_speak_for_a_client_with_tls(certificates: Certificate
     config = settings(certificates)
     config["listeners"]["amqps"][0]["proxy_protocol"] = {"trusted": ["127.0.0.1"]}
     async with Broker(config) as broker:
-        client = await asyncio.to_thread(_speak_through, tls_port(broker), certificates)
+        client = await asyncio.to_thread(_speak_through, tls_port(broker), certificates.context())
         assert await asyncio.to_thread(client.recv, 3) == b"\x01\x00\x00"
         [connection] = [one for one in broker.node.connections if isinstance(one, Connection)]
         assert (connection.peer.host, connection.peer.is_tls) == ("192.0.2.7", True)
         client.close()
 
 
-def _speak_through(port: int, certificates: CertificateFiles) -> ssl.SSLSocket:
+def _speak_through(port: int, context: ssl.SSLContext) -> ssl.SSLSocket:
     plain = socket.create_connection(("127.0.0.1", port))
     plain.sendall(binary_header("192.0.2.7"))
-    secured = certificates.context().wrap_socket(plain, server_hostname="localhost")
+    secured = context.wrap_socket(plain, server_hostname="localhost")
     secured.sendall(PROTOCOL_HEADER)
     return secured
 
@@ -619,6 +627,25 @@ async def test_loopback_only_counts_for_the_client_and_not_for_the_proxy(
         answer = await client.log_in(capabilities={"authentication_failure_close": True})
         assert answer.name == ("Connection.Tune" if is_let_in else "Connection.Close")
         writer.close()
+
+
+async def test_loopback_only_counts_for_certificates_as_well(
+    certificates: CertificateFiles, log: LogLines
+) -> None:
+    """Rule C-36."""
+    config = mutual(certificates, "common_name", "shop")
+    config["auth"]["loopback_only_users"] = ["shop"]
+    config["listeners"]["amqps"][0]["proxy_protocol"] = {"trusted": ["127.0.0.1"]}
+    async with Broker(config) as broker:
+        context = certificates.context(certificates.client)
+        client = await asyncio.to_thread(_speak_through, tls_port(broker), context)
+        start = pamqp.frame.marshal(
+            commands.Connection.StartOk(mechanism="EXTERNAL", response=""), 0
+        )
+        await asyncio.to_thread(client.sendall, start)
+        told = await log.wait_for("login.refused")
+        assert "only log in from this machine" in str(told["reason"])
+        client.close()
 
 
 HEADERLESS = [
