@@ -97,6 +97,7 @@ class Link:
         self._administering = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._declared: set[str] = set()
+        self._under_way: set[str | None] = set()
         transport = connection.transport
         assert transport is not None
         self._underlay = transport.connection
@@ -207,17 +208,30 @@ class Link:
         What is wrong with one message closes the channel, and with it what others have under way;
         so all of them are sent again, each on a channel of its own, and that one fails.
         """
+        publication = Publication(exchange, routing_key, body, properties, mandatory)
+        message_id = properties.message_id
+        if message_id in self._under_way:
+            # The library knows a message that comes back by its id, and of two that have the same
+            # one it takes the second for confirmed.
+            await self._publish_apart(publication)
+            return
+
+        self._under_way.add(message_id)
         try:
-            channel = await self._publisher_channel()
-            await _publish(channel, Publication(exchange, routing_key, body, properties, mandatory))
+            await _publish(await self._publisher_channel(), publication)
             return
         except (AMQPChannelError, ChannelInvalidStateError):
             if not self.is_alive:
                 raise
+        finally:
+            self._under_way.discard(message_id)
 
+        await self._publish_apart(publication)
+
+    async def _publish_apart(self, publication: Publication) -> None:
         channel = await self.open_channel(confirms=True)
         try:
-            await _publish(channel, Publication(exchange, routing_key, body, properties, mandatory))
+            await _publish(channel, publication)
         finally:
             if not channel.is_closed:
                 await channel.close()

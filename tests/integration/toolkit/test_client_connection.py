@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -245,3 +246,51 @@ async def test_a_restart_of_the_broker_loses_nothing(tmp_path: Path) -> None:
     await broker.stop()
     assert sorted(found) == [("failed", 2), ("later", 1), ("waiting", 1)]
     assert letter.body == "dead"
+
+
+async def test_whatever_happens_nothing_is_lost(client: Client, proxy: Proxy, name: Name) -> None:
+    """Handlers fail, are late and are cut off while messages are sent: each is handled or dead."""
+    orders = name("orders")
+    chance = random.Random(8)
+    handled: set[int] = set()
+    doomed = {number for number in range(200) if number % 10 == 0}
+    options = Options(timeout=5, backoff=Fixed(0.01))
+    spec = QueueSpec(retry=Retry(3, Fixed(0.02)), max_priority=3)
+    is_done = asyncio.Event()
+
+    async def handle(delivery: Delivery[int]) -> None:
+        if delivery.body in doomed or chance.random() < 0.2:
+            raise ValueError(delivery.body)
+
+        await asyncio.wait([asyncio.get_running_loop().create_future()], timeout=0.001)
+        handled.add(delivery.body)
+        if len(handled) >= 100:
+            is_done.set()
+
+    async with connect(proxy.url, options=options) as away:
+        await away.declare(orders, spec)
+        async with await away.consume(orders, handle, prefetch=20, type=int):
+            sending = [
+                asyncio.create_task(away.send(orders, number, priority=number % 4))
+                for number in range(200)
+            ]
+            heard = Heard(away)
+            for _ in range(4):
+                cuts = heard.kinds.count("reconnected")
+                await proxy.cut()
+                await heard.wait_for("reconnected", cuts + 1)
+
+            await asyncio.gather(*sending)
+            await is_done.wait()
+
+        # The rest, without haste.
+        while True:
+            delivery = await client.get(orders, wait=0.5, type=int)
+            if delivery is None:
+                break
+
+            handled.add(delivery.body)
+            await delivery.ack()
+
+    dead = {letter.body for letter in await client.dead(orders).list(limit=None)}
+    assert handled | dead == set(range(200))

@@ -25,6 +25,8 @@ from broker.client import (
     Unroutable,
     connect,
 )
+from broker.client.link import Link
+from tests.helpers.toolkit import LIVE_URL
 
 Name = Callable[[str], str]
 
@@ -333,3 +335,34 @@ async def test_a_body_of_another_type_is_told(client: Client, name: Name) -> Non
     assert delivery is not None
     with pytest.raises(DecodeError):
         _ = delivery.body
+
+
+async def test_the_plugin_of_rabbitmq_is_used_where_that_was_said(
+    url: str, name: Name, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It returns what is mandatory and delivers it all the same, so nothing is, to it."""
+    if LIVE_URL is not None:
+        pytest.skip("needs exchanges of type x-delayed-message")
+
+    monkeypatch.setattr(Link, "product", "RabbitMQ")
+    orders = name("orders")
+    async with connect(url, options=Options(delays="exchange")) as client:
+        with pytest.raises(Unroutable):
+            await client.send(orders, 1, when=0.05)
+
+        await client.declare(orders)
+        await client.send(orders, 2, when=0.05)
+        assert await get(client, orders) == 2
+        assert not await client.exists("leveret.delay.0")
+
+
+async def test_of_two_with_the_same_id_both_are_told_that_there_is_no_queue(
+    client: Client, name: Name
+) -> None:
+    """The library takes the second one for confirmed."""
+    missing = name("missing")
+    results = await asyncio.gather(
+        *(client.send(missing, number, id="same") for number in range(5)), return_exceptions=True
+    )
+
+    assert [type(one) for one in results] == [Unroutable] * 5
