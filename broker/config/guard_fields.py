@@ -93,13 +93,14 @@ LIMITS_RATE: Final = Key(
     "connection_rate",
     Nullable(Integer(1, _COUNT_MAX)),
     _L.connection_rate_max,
-    "New connections a second of one listener; null is no limit.",
+    "New connections a second of one listener, and twice as many at once; null is no limit.",
     written="null",
 )
 LIMITS_RATE_PER_SOURCE: Final = Key(
     "connection_rate_per_source",
     Nullable(Integer(1, _COUNT_MAX)),
     _L.connection_rate_per_source_max,
-    "New connections a second from one address; null is no limit.",
-    written="null",
+    "New connections a second from one address, and twice as many at once; null is no limit."
+    " Clients of this machine are not counted.",
+    written="200",
 )

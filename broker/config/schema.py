@@ -299,7 +299,7 @@ class LimitsConfig(NamedTuple):
     connection_rate_max: int | None = None
     """New connections a second of one listener."""
 
-    connection_rate_per_source_max: int | None = None
+    connection_rate_per_source_max: int | None = 200
 
 
 class HTTPListenerConfig(NamedTuple):

@@ -30,11 +30,15 @@ if TYPE_CHECKING:
     Factory = Callable[[Proxied | None], asyncio.BaseProtocol]
     Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-__all__ = ["WAITING_MAX", "Antechamber", "Entrance", "Terms", "networks_of"]
+__all__ = ["HANDSHAKES_MAX", "WAITING_MAX", "Antechamber", "Entrance", "Terms", "networks_of"]
 
 WAITING_MAX: Final = 1_000
 """Sockets that wait at a time, over all listeners. A handshake takes some milliseconds: a thousand
 at a time are more than one processor brings to an end in a second."""
+
+HANDSHAKES_MAX: Final = 200
+"""Of those, handshakes that have begun: each has some 100 KiB (and in a program that the broker is a
+part of 300) of buffers from its first octet on."""
 
 LINES_PER_INTERVAL_MAX: Final = 20
 """Lines in the log about those who were refused, in each interval."""
@@ -103,6 +107,7 @@ class Antechamber:
         log: told of who is refused, and why.
         timeout_s: how long one may wait.
         waiting_max: how many may.
+        handshakes_max: how many of those may shake hands.
 
     """
 
@@ -113,12 +118,15 @@ class Antechamber:
         *,
         timeout_s: float,
         waiting_max: int = WAITING_MAX,
+        handshakes_max: int = HANDSHAKES_MAX,
     ) -> None:
         self.loop = loop
         self.timeout_s = timeout_s
         self._log = log
         self._waiting_max = waiting_max
+        self._handshakes_max = handshakes_max
         self._waiting: dict[asyncio.Task[None], str] = {}
+        self._shaking: dict[asyncio.Task[None], str] = {}
         self._lines = 0
         self._unwritten = 0
         self._lines_since = -LINE_INTERVAL_S
@@ -128,18 +136,29 @@ class Antechamber:
 
     def begin(self, guest: _Guest) -> None:
         """Let somebody wait."""
-        if len(self._waiting) >= self._waiting_max:
-            oldest, peer = next(iter(self._waiting.items()))
-            del self._waiting[oldest]
-            oldest.cancel()
-            self.tell(peer, f"more than {self._waiting_max} wait, and this one does longest")
-
+        self._make_room(self._waiting, self._waiting_max)
         task = self.loop.create_task(guest.enter(), name="antechamber")
         self._waiting[task] = guest.peer
         task.add_done_callback(self._end)
 
+    def begin_handshake(self, peer: str) -> None:
+        """Who waits in this task is about to shake hands."""
+        task = asyncio.current_task(self.loop)
+        assert task is not None
+        self._make_room(self._shaking, self._handshakes_max)
+        self._shaking[task] = peer
+
+    def _make_room(self, tasks: dict[asyncio.Task[None], str], maximum: int) -> None:
+        """Send away whoever has been there longest, if nobody more may be."""
+        if len(tasks) >= maximum:
+            oldest, peer = next(iter(tasks.items()))
+            del tasks[oldest]
+            oldest.cancel()
+            self.tell(peer, f"more than {maximum} wait, and this one does longest")
+
     def _end(self, task: asyncio.Task[None]) -> None:
         self._waiting.pop(task, None)
+        self._shaking.pop(task, None)
         if not task.cancelled():
             fault = task.exception()
             if fault is not None:
@@ -310,6 +329,7 @@ class _Guest:
             return
 
         await self._look_for_handshake()
+        self._antechamber.begin_handshake(self.peer)
         self._is_handed_over = True
         ALERTED.set(self._send_alert)
         await self._loop.connect_accepted_socket(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.errors import StartError
 from broker.net.addresses import format_address
+from broker.net.doorway import Doorway
 
 if TYPE_CHECKING:
     import asyncio
@@ -79,7 +80,7 @@ class Listeners:
     def __init__(self, reception: Reception, antechamber: Antechamber | None = None) -> None:
         self._reception = reception
         self._antechamber = antechamber
-        self._servers: list[asyncio.Server | Entrance] = []
+        self._servers: list[asyncio.Server | Doorway | Entrance] = []
         self._opened: list[tuple[str, int, int, Terms | None]] = []
         self.addresses: list[Address] = []
 
@@ -120,13 +121,16 @@ class Listeners:
         listening: socket.socket,
         backlog: int,
         terms: Terms | None,
-    ) -> asyncio.Server | Entrance:
+    ) -> asyncio.Server | Doorway | Entrance:
         reception = self._reception
         antechamber = self._antechamber
         if terms is None:
-            return await loop.create_server(
-                reception.make_transport, sock=listening, backlog=backlog
-            )
+            try:
+                return Doorway(loop, listening, reception.make_transport, reception.may_enter)
+            except NotImplementedError:  # Windows: a listening socket cannot be watched
+                return await loop.create_server(
+                    reception.make_transport, sock=listening, backlog=backlog
+                )
 
         # Imported where it is needed: most brokers start without.
         from broker.net.antechamber import Entrance

@@ -75,25 +75,42 @@ class Reception:
         """Whether one more socket can be let in, beside so many that wait."""
         return self._is_open and len(self.transports) + waiting < self._connections_max
 
+    def may_enter(self, host: str, listener: str) -> bool:
+        """Whether somebody from that address may come in now at that listener."""
+        if not self._is_open:
+            return False
+
+        why = self._turnstile.haste(host, listener, self.pump.loop.time())
+        if why:
+            self._refuse(host, why)
+
+        return not why
+
     def admit(self, transport: AMQPTransport, peer: Peer) -> bool:
         """Let a transport in unless the house is full or closed."""
         if not self._is_open:
             return False
 
         if len(self.transports) >= self._connections_max:
-            self._refuse(peer, "too many open sockets")
+            self._refuse(format_address(peer.host, peer.port), "too many open sockets")
             return False
 
-        why = self._turnstile.refusal(peer, self.pump.loop.time())
+        why = self._turnstile.refusal(peer)
+        if peer.is_tls or transport.is_proxied:
+            # Nobody has asked before, since nobody knew who it is.
+            listener = f"{peer.local_host}:{peer.local_port}"
+            why = why or self._turnstile.haste(peer.host, listener, self.pump.loop.time())
+
         if why:
-            self._refuse(peer, why)
+            self._refuse(format_address(peer.host, peer.port), why)
             return False
 
         self.transports.add(transport)
         self._empty.clear()
         oldest = self._turnstile.enter(transport, peer)
         if oldest is not None:
-            self._refuse(peer, "too many that have not logged in: the oldest of them makes room")
+            why = "too many that have not logged in: the oldest of them makes room"
+            self._refuse(format_address(peer.host, peer.port), why)
             oldest.abort()
 
         return True
@@ -126,7 +143,7 @@ class Reception:
         for transport in tuple(self.transports):
             transport.abort()
 
-    def _refuse(self, peer: Peer, why: str) -> None:
+    def _refuse(self, peer: str, why: str) -> None:
         self._refused += 1
         now_s = self.pump.loop.time()
         if now_s - self._refusal_told_at < REFUSAL_LOG_INTERVAL_S:
@@ -134,7 +151,7 @@ class Reception:
 
         self._refusal_told_at = now_s
         fields: dict[str, object] = {
-            "peer": format_address(peer.host, peer.port),
+            "peer": peer,
             "reason": why,
             "open": len(self.transports),
             "refused": self._refused,

@@ -70,6 +70,11 @@ class AMQPTransport(asyncio.Protocol, Link):
         self._discarded_bytes = 0
         self._linger: asyncio.TimerHandle | None = None
 
+    @property
+    def is_proxied(self) -> bool:
+        """Whether it is a proxy that has opened the socket."""
+        return self._proxied is not None
+
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

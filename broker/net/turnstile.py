@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Turnstile", "TurnstileRules"]
 
+BURST_S: Final = 2
+"""So many seconds' worth may come at once, where nobody came before: all the clients of a machine
+that has been cut off."""
+
 T = TypeVar("T")
 
 
@@ -35,14 +39,14 @@ class TurnstileRules(NamedTuple):
     handshakes_max: int = 2_048
     per_source_max: int | None = None
     rate_max: int | None = None
-    rate_per_source_max: int | None = None
+    rate_per_source_max: int | None = 200
 
 
 class _Rate:
     """So many in a second, for each name.
 
     Args:
-        most: of these; also how many may come at once.
+        most: of these, for some time; a few times as many may come at once.
 
     """
 
@@ -59,8 +63,9 @@ class _Rate:
         if most is None:
             return True
 
-        left, at_s = self._left.pop(name, (float(most), now_s))
-        left = min(float(most), left + (now_s - at_s) * most)
+        burst = float(most * BURST_S)
+        left, at_s = self._left.pop(name, (burst, now_s))
+        left = min(burst, left + (now_s - at_s) * most)
         if len(self._left) >= ENTRIES_MAX:
             del self._left[next(iter(self._left))]
 
@@ -90,24 +95,25 @@ class Turnstile(Generic[T]):
         self._sources: dict[T, str] = {}
         self._by_source: dict[str, int] = {}
 
-    def refusal(self, peer: Peer, now_s: float) -> str:
-        """Why a newcomer may not come in; empty where it may."""
-        rules = self._rules
-        if not self._rate.allows(f"{peer.local_host}:{peer.local_port}", now_s):
+    def haste(self, host: str, listener: str, now_s: float) -> str:
+        """Why somebody from that address may not come in yet at that listener; empty otherwise."""
+        if not self._rate.allows(listener, now_s):
             return "too many new connections in a second (limits.connection_rate)"
 
-        source = network_of(peer.host)
-        if not source:
-            return ""
-
-        if not self._rate_by_source.allows(source, now_s):
+        source = network_of(host)
+        if source and not self._rate_by_source.allows(source, now_s):
             return (
                 "too many new connections from its address in a second"
                 " (limits.connection_rate_per_source)"
             )
 
-        most = rules.per_source_max
-        if most is not None and self._by_source.get(source, 0) >= most:
+        return ""
+
+    def refusal(self, peer: Peer) -> str:
+        """Why a newcomer may not come in, however slowly; empty where it may."""
+        source = network_of(peer.host)
+        most = self._rules.per_source_max
+        if source and most is not None and self._by_source.get(source, 0) >= most:
             return "too many connections from its address (limits.connections_per_source)"
 
         return ""

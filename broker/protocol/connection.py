@@ -320,7 +320,8 @@ class Connection(ConnectionHandle):
         elif not is_known_frame(decoder):
             raise unknown_frame(decoder)
         elif frame_type == FRAME_HEARTBEAT:
-            if decoder.channel_id != 0:
+            if decoder.channel_id != 0 or self.state < TUNING:
+                # Before the login there is nothing that a heartbeat could keep alive.
                 raise misplaced_frame(decoder)
         elif decoder.channel_id == 0:
             self._handle_on_zero(decoder)
