@@ -160,7 +160,7 @@ class Client:
     async def stats(self, name: str) -> QueueStats:
         """Return what is in a queue now; raises :class:`QueueNotFound`.
 
-        With ``Options.management_url`` also what happened there.
+        With ``Options.management_url`` also what happened there, up to some seconds ago.
         """
         ready, consumers = await self._topology.count(name)
         dead = await self.dead(name).count()

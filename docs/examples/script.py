@@ -17,8 +17,8 @@ def main(url: str) -> None:
         for number in (3, 1, 0, 2):
             client.send("numbers", number, priority=number)
 
-        # Ends when no message has come for a quarter of a second.
-        for delivery in client.receive("numbers", wait=0.25):
+        # Ends when no message has come for a second.
+        for delivery in client.receive("numbers", wait=1):
             try:
                 with delivery as number:
                     print(f"10 / {number} = {10 / number:.2f}")

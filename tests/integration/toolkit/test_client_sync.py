@@ -59,7 +59,7 @@ def test_a_script_sends_and_receives(client: SyncClient, orders: str) -> None:
     sent = client.send(orders, {"hares": 2}, id="o-1", headers={"k": "v"})
     client.send_envelope(orders, Envelope(body=3))
     found: list[Any] = []
-    for delivery in client.receive(orders, wait=0.2):
+    for delivery in client.receive(orders, wait=1):
         with delivery as order:
             found.append((delivery.id == sent.id, order, delivery.headers, delivery.attempt))
 
