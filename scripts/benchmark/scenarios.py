@@ -10,6 +10,7 @@ from scripts.benchmark.api_load import run_api_load
 from scripts.benchmark.brokers import Running
 from scripts.benchmark.durable import DURABLE_FLOWS, QUEUE_TYPES, run_durable
 from scripts.benchmark.flat import ready, spread, topology, unacked
+from scripts.benchmark.floor import run_floor
 from scripts.benchmark.latency import run_fair, run_round_trip
 from scripts.benchmark.measurement import Measurement, Options
 from scripts.benchmark.memory import (
@@ -83,6 +84,7 @@ SCENARIOS: Final = (
     ),
     Scenario("round-trip", "p50 and p99 with one message in flight", run_round_trip, "latency"),
     Scenario("fair", "p50 and p99 beside a publisher at full blast", run_fair, "latency"),
+    Scenario("relay", "a relay without a broker: the floor", run_floor, "latency", ours_only=True),
     _ours("start", "exec to the first accepted connection", run_start, "start"),
     _ours("import", "import broker", run_import, "start"),
     _ours("embedded", "async with Broker()", run_embedded_start, "start"),
