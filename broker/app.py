@@ -625,6 +625,9 @@ async def _serve(
 
     _tune_collector()
     keep_freed_memory()
+    if app.security is not None:
+        app.security.spare_memory()
+
     await asyncio.wait([signals.first, app.failure], return_when=asyncio.FIRST_COMPLETED)
     name = signals.first.result() if signals.first.done() else "none"
     log("info", "server.stopping", {"signal": name, "connections": len(app.node.connections)})

@@ -37,8 +37,8 @@ WAITING_MAX: Final = 1_000
 at a time are more than one processor brings to an end in a second."""
 
 HANDSHAKES_MAX: Final = 200
-"""Of those, handshakes that have begun: each has some 100 KiB (and in a program that the broker is a
-part of 300) of buffers from its first octet on."""
+"""Of those, handshakes that have begun: each has some 100 KiB of buffers from its first octet on,
+and 300 in a program that the broker is a part of."""
 
 LINES_PER_INTERVAL_MAX: Final = 20
 """Lines in the log about those who were refused, in each interval."""

@@ -337,6 +337,27 @@ async def test_whoever_waits_longest_gives_way(
             writer.close()
 
 
+async def test_of_handshakes_that_have_begun_fewer_may_wait(
+    certificates: CertificateFiles, log: LogLines
+) -> None:
+    async with Broker(settings(certificates)) as broker:
+        antechamber = security_of(broker).antechamber
+        antechamber._handshakes_max = 2
+        begun = [await asyncio.open_connection("127.0.0.1", tls_port(broker)) for _ in range(4)]
+        for _, writer in begun:
+            writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc")
+
+        for reader, _ in begun[:2]:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+
+        assert "more than 2 wait" in str((await log.wait_for("connection.refused"))["reason"])
+        client = await open_raw(broker, certificates.context())
+        await client.open()
+        for _, writer in [*begun, (client.reader, client.writer)]:
+            writer.close()
+
+
 async def test_a_flood_of_refusals_does_not_flood_the_log(
     certificates: CertificateFiles, log: LogLines
 ) -> None:
