@@ -18,13 +18,20 @@ from broker.client.management import Management
 from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent, ServerStats
 from broker.client.options import Options
 from broker.client.schedule import seconds_until
-from broker.client.spec import DEAD_EXCHANGE, QueueSpec
+from broker.client.spec import DEAD_EXCHANGE, QueueSpec, check_priority
 from broker.client.topics import Subscription, check_topic
 from broker.client.topology import Topology
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        Awaitable,
+        Callable,
+        Generator,
+        Iterable,
+        Mapping,
+    )
     from types import TracebackType
 
     from broker.client.codecs import Codec
@@ -226,7 +233,11 @@ class Client:
                 raise InvalidValue("a message that has to wait cannot have a ttl as well")
 
         spec = self.core.spec_of(queue)
-        priority = envelope.priority if spec is None else spec.wire_priority(envelope.priority)
+        priority = (
+            check_priority(envelope.priority)
+            if spec is None
+            else spec.wire_priority(envelope.priority)
+        )
         message = wire.outgoing(envelope, self.core.codecs, priority)
         try:
             resent = await self.core.send("", queue, message, delay=delay)
@@ -268,6 +279,39 @@ class Client:
             return await self._getting.wait(queue, wait, type)
 
         return await self._getting.get(queue, type)
+
+    @overload
+    def receive(
+        self, queue: str, *, wait: float | None = ..., prefetch: int = ...
+    ) -> AsyncGenerator[Delivery[Any], None]: ...
+
+    @overload
+    def receive(
+        self,
+        queue: str,
+        *,
+        wait: float | None = ...,
+        prefetch: int = ...,
+        type: type[T],
+    ) -> AsyncGenerator[Delivery[T], None]: ...
+
+    def receive(
+        self,
+        queue: str,
+        *,
+        wait: float | None = None,
+        prefetch: int = 1,
+        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+    ) -> AsyncGenerator[Delivery[Any], None]:
+        """Iterate: ``async for delivery in client.receive("orders"):``, one after the other.
+
+        It ends when none has come for ``wait`` seconds; with None it never does. Up to ``prefetch``
+        messages are held ahead.
+        """
+        self._check_open()
+        from broker.queues.amqp import receive
+
+        return receive(self, queue, type, prefetch=prefetch, wait=wait)
 
     @overload
     async def consume(

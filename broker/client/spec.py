@@ -15,7 +15,14 @@ from broker.client.retry import Retry
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["DEAD_EXCHANGE", "DEAD_SUFFIX", "QueueSpec", "check_queue_name", "dead_queue_name"]
+__all__ = [
+    "DEAD_EXCHANGE",
+    "DEAD_SUFFIX",
+    "QueueSpec",
+    "check_priority",
+    "check_queue_name",
+    "dead_queue_name",
+]
 
 DEAD_EXCHANGE: Final = "leveret.dead"
 """The topic exchange that every dead letter goes through, by the name of the queue it was in."""
@@ -187,6 +194,23 @@ class QueueSpec:
             return wire or 0
 
         return max(0, self.max_priority - (wire or 0))
+
+
+def check_priority(priority: int | None) -> int | None:
+    """Return a priority for a queue of which nothing is known, if AMQP has that one.
+
+    Raises:
+        InvalidPriority: it has not.
+
+    """
+    if priority is None:
+        return None
+
+    is_number = isinstance(priority, int) and not isinstance(priority, bool)
+    if not is_number or not 0 <= priority <= CLASSIC_PRIORITY_MAX:
+        raise InvalidPriority(f"priority {priority!r} is not between 0 and {CLASSIC_PRIORITY_MAX}")
+
+    return priority
 
 
 def dead_queue_name(name: str) -> str:

@@ -425,7 +425,7 @@ class SyncClient:
         source = AmqpQueue(self._client, queue, into, prefetch=prefetch)
         try:
             while True:
-                delivery = self._portal.run(_take(source.take, prefetch, wait))
+                delivery = self._portal.run(source.take(prefetch, wait=wait))
                 if delivery is None:
                     return
 
@@ -521,15 +521,3 @@ class SyncClient:
             return
         finally:
             self._portal.close()
-
-
-async def _take(
-    take: Callable[[int], Coroutine[object, object, Delivery[T] | None]],
-    prefetch: int,
-    wait: float | None,
-) -> Delivery[T] | None:
-    try:
-        async with asyncio.timeout(wait):
-            return await take(prefetch)
-    except TimeoutError:
-        return None

@@ -17,7 +17,7 @@ from broker.queues.protocols import Queue
 from broker.queues.pump import OnError, Pump
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator
     from types import TracebackType
     from typing import Self
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.client.spec import QueueSpec
     from broker.queues.middlewares import Handler, Middleware
 
-__all__ = ["AmqpQueue"]
+__all__ = ["AmqpQueue", "receive"]
 
 T = TypeVar("T")
 
@@ -83,9 +83,19 @@ class AmqpQueue(Queue[T]):
         """Begin to take messages, so many ahead unless the queue was told otherwise."""
         return _Iteration(self, self._prefetch or prefetch)
 
-    async def take(self, prefetch: int = 1) -> Delivery[T] | None:
-        """Return the next delivery, or wait for it; None when the queue was closed."""
+    async def take(self, prefetch: int = 1, *, wait: float | None = None) -> Delivery[T] | None:
+        """Return the next delivery, or wait for it, ``wait`` seconds, None for as long as it takes.
+
+        None when none has come by then, or the queue was closed.
+        """
         await self._require(prefetch)
+        try:
+            async with asyncio.timeout(wait):
+                return await self._take()
+        except TimeoutError:
+            return None
+
+    async def _take(self) -> Delivery[T] | None:
         while True:
             while self._ready:
                 delivery = self._ready.popleft()
@@ -200,6 +210,18 @@ class AmqpQueue(Queue[T]):
             if not taker.done():
                 taker.set_result(None)
                 return
+
+
+async def receive(
+    client: Client, name: str, into: type[T] | None, *, prefetch: int, wait: float | None
+) -> AsyncGenerator[Delivery[T], None]:
+    """Yield deliveries of a queue until none comes for ``wait`` seconds; what is left goes back."""
+    queue = AmqpQueue(client, name, into, prefetch=prefetch)
+    try:
+        while (delivery := await queue.take(prefetch, wait=wait)) is not None:
+            yield delivery
+    finally:
+        await queue.close()
 
 
 class _Iteration(Generic[T]):

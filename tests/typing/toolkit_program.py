@@ -84,6 +84,9 @@ async def main() -> None:
             assert_type(got, Delivery[Order])
             async with got as order:
                 assert_type(order, Order)
+        async for received in client.receive("orders", wait=1, type=Order):
+            assert_type(received, Delivery[Order])
+
         plain = await client.get("orders")
         if plain is not None:
             ok = await plain.ack()

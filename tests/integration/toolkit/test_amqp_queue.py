@@ -218,6 +218,36 @@ async def test_closing_the_client_ends_iterations(url: str, name: Name) -> None:
     await pumping
 
 
+async def test_a_client_is_iterated_over_for_a_while(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    for number in range(3):
+        await client.send(orders, number)
+
+    found = []
+    async for delivery in client.receive(orders, wait=0.3, type=int):
+        async with delivery as number:
+            found.append(number)
+
+    assert found == [0, 1, 2]
+
+
+async def test_what_it_holds_when_one_goes_away_goes_back(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    for number in range(3):
+        await client.send(orders, number)
+
+    received = client.receive(orders, prefetch=3)
+    async for delivery in received:
+        await delivery.ack()
+        break
+
+    await received.aclose()
+    again = [await client.get(orders, wait=5) for _ in range(2)]
+    assert [one.body for one in again if one is not None] == [1, 2]
+
+
 async def test_a_queue_can_feed_another(client: Client, name: Name) -> None:
     """A queue is a function of one argument, and so is what a pump calls."""
     first, second = client.queue(name("first"), int), client.queue(name("second"), int)

@@ -148,7 +148,7 @@ async def test_priorities_go_either_way(
     assert [await get(client, orders) for _ in range(5)] == expected
 
 
-async def test_a_priority_out_of_range_is_refused(client: Client, name: Name) -> None:
+async def test_a_priority_out_of_range_is_refused(client: Client, name: Name, url: str) -> None:
     orders, plain = name("orders"), name("plain")
     await client.declare(orders, QueueSpec(max_priority=9))
     await client.declare(plain)
@@ -158,6 +158,11 @@ async def test_a_priority_out_of_range_is_refused(client: Client, name: Name) ->
 
     with pytest.raises(InvalidPriority, match="ignored"):
         await client.send(plain, 1, priority=1)
+
+    async with connect(url) as other:
+        await other.send(orders, 1, priority=9)
+        with pytest.raises(InvalidPriority):
+            await other.send(orders, 1, priority=256)
 
 
 async def test_what_the_codec_cannot_write_is_refused(client: Client, name: Name) -> None:
