@@ -52,7 +52,7 @@ async def get_overview(call: Call) -> web.Response:
         "require_definition_json_extension": False,
         "message_stats": node_stats(sampler),
         "churn_rates": churn_rates(sampler),
-        "queue_totals": depths(sampler, None, call.visible_vhosts()),
+        "queue_totals": depths(call.site, None, call.visible_vhosts()),
         "object_totals": _object_totals(call, has_consumers=is_monitor),
         "statistics_db_event_queue": 0,
     }
@@ -78,9 +78,7 @@ def _object_totals(call: Call, *, has_consumers: bool) -> JSON:
         "channels": sum(len(one.channels) for one in connections),
     }
     if has_consumers:
-        totals["consumers"] = sum(
-            len(queue.consumers) for vhost in vhosts for queue in vhost.queues.values()
-        )
+        totals["consumers"] = sum(call.site.glance(vhost).consumers for vhost in vhosts)
 
     return totals
 

@@ -6,7 +6,7 @@ A list may be long: rows are made and written a few at a time, and the loop has 
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from aiohttp import web
@@ -26,6 +26,8 @@ ROWS_PER_TURN: Final = 64
 PAGE_SIZE_DEFAULT: Final = 100
 PAGE_SIZE_MAX: Final = 500
 PATTERN_CHARACTERS_MAX: Final = 1024
+VERDICTS_MAX: Final = 20_000
+"""Names that are remembered for a pattern."""
 
 T = TypeVar("T")
 Columns = list[list[str]]
@@ -79,11 +81,31 @@ def _filter_of(name: str, is_pattern: bool) -> Callable[[str], bool] | None:
     if len(name) > PATTERN_CHARACTERS_MAX:
         raise BadRequest(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
 
+    return _matcher(name)
+
+
+@lru_cache(maxsize=4)
+def _matcher(text: str) -> Callable[[str], bool]:
+    """What a pattern matches. Who asks with one asks again: autoscalers do every few seconds."""
     try:
-        return Pattern(name, ignores_case=True).matches
+        matches = Pattern(text, ignores_case=True).matches
     except PatternError:
         # RabbitMQ 4.3: a pattern that does not compile matches nothing.
         return lambda _text: False
+
+    verdicts: dict[str, bool] = {}
+
+    def is_match(name: str) -> bool:
+        verdict = verdicts.get(name)
+        if verdict is None:
+            if len(verdicts) >= VERDICTS_MAX:
+                verdicts.clear()
+
+            verdict = verdicts[name] = matches(name)
+
+        return verdict
+
+    return is_match
 
 
 def columns_of(call: Call) -> Columns | None:
@@ -146,7 +168,7 @@ async def answer_list(
     *,
     name_of: Callable[[T], str],
     is_paged: bool = True,
-    orders: Mapping[str, Callable[[T], object]] | None = None,
+    orders: Mapping[str, Callable[[T], float] | Callable[[T], str]] | None = None,
 ) -> web.Response:
     """Answer with a list of rows.
 
@@ -156,7 +178,7 @@ async def answer_list(
         row_of: makes a row.
         name_of: what a filter for names looks at.
         is_paged: whether RabbitMQ has pages of this list.
-        orders: keys of rows whose values are known without making the row. They are as in it.
+        orders: keys of rows whose values are known without making the row, each of one type.
 
     """
     paging = paging_of(call) if is_paged else None
@@ -171,7 +193,7 @@ async def answer_list(
     if not sort or value_of is not None:
         is_reverse = call.flag("sort_reverse")
         if value_of is not None:
-            items = sorted(items, key=lambda one: _rank(value_of(one)), reverse=is_reverse)
+            items = sorted(items, key=value_of, reverse=is_reverse)
         elif is_reverse:
             items = list(reversed(items))
 

@@ -52,9 +52,9 @@ def _vhost_name(vhost: VirtualHost) -> str:
     return vhost.name
 
 
-def _orders(sampler: Sampler) -> dict[str, Callable[[Queue], object]]:
+def _orders(sampler: Sampler) -> dict[str, Callable[[Queue], float] | Callable[[Queue], str]]:
     """What queues are sorted by most often."""
-    orders: dict[str, Callable[[Queue], object]] = {
+    orders: dict[str, Callable[[Queue], float] | Callable[[Queue], str]] = {
         "name": _name_of,
         "messages": lambda queue: int(queue.ready_count + queue.unacked_count),
         "messages_ready": lambda queue: int(queue.ready_count),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from broker.core.actor import Actor
 from broker.management.node_counts import MACHINE, MACHINE_KEYS, machine_totals
+from broker.metrics.totals import vhost_depths
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from broker.management.auth import Caller
     from broker.metrics.sampler import Sampler
     from broker.metrics.snapshot import DiskReading, MachineReading
+    from broker.metrics.totals import Totals
 
 __all__ = [
     "CertificateView",
@@ -37,6 +39,10 @@ __all__ = [
 
 SAFE_WAIT_S: Final = 30.0
 """How long a request waits for the disk; RabbitMQ waits as long for a confirm."""
+
+QUEUES_AT_A_GLANCE: Final = 1_000
+GLANCE_MS: Final = 1_000
+"""Sums over more queues than that are not made anew for each request: dashboards ask and ask."""
 
 T = TypeVar("T")
 
@@ -185,6 +191,13 @@ class Surroundings(NamedTuple):
     certificates: Callable[[], list[CertificateView]] = list
 
 
+class Glance(NamedTuple):
+    """What the queues of a virtual host come to: DEPTH_KEYS, and their consumers."""
+
+    depths: Totals
+    consumers: int
+
+
 class Site:
     """One broker, as the handlers see it.
 
@@ -203,6 +216,7 @@ class Site:
         self.around = around
         self.started_wall_ms: Final = node.deadlines.wall_ms
         self._orders: dict[VirtualHost, tuple[tuple[int, int, int], list[Queue]]] = {}
+        self._glances: dict[VirtualHost, tuple[int, Glance]] = {}
         sampler.add(MACHINE, MACHINE_KEYS, lambda: machine_totals(self))
 
     @property
@@ -231,6 +245,23 @@ class Site:
         ordered = sorted(vhost.queues.values(), key=_name_of)
         self._orders[vhost] = (stamp, ordered)
         return ordered
+
+    def glance(self, vhost: VirtualHost) -> Glance:
+        """The sums over all queues; of very many, as of some moment in the last second."""
+        now_ms = int(self.node.deadlines.now_ms)
+        known = self._glances.get(vhost)
+        if known is not None and 0 <= now_ms - known[0] < GLANCE_MS:
+            return known[1]
+
+        consumers = sum(len(queue.consumers) for queue in vhost.queues.values())
+        glance = Glance(vhost_depths(vhost), consumers)
+        if len(vhost.queues) > QUEUES_AT_A_GLANCE:
+            if len(self._glances) > len(self.node.vhosts):
+                self._glances.clear()
+
+            self._glances[vhost] = (now_ms, glance)
+
+        return glance
 
     async def change(self, command: Callable[[], T], vhost: VirtualHost | None = None) -> T:
         """Do one thing to the core, and return when that is safe.

@@ -12,7 +12,7 @@ from broker.metrics.totals import (
     EXCHANGE_KEYS,
     QUEUE_KEYS,
     VHOST_KEYS,
-    vhost_depths,
+    queue_totals,
 )
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
     from broker.management.json_text import JSON
+    from broker.management.site import Site
     from broker.metrics.sampler import Sampler
     from broker.protocol.channel import Channel
     from broker.protocol.connection import Connection
@@ -42,6 +43,9 @@ __all__ = [
 
 NO_RATE: Final[JSON] = {"rate": 0.0}
 """Shared by all that stands still: must not be changed."""
+
+_QUEUE: Final = tuple((key, f"{key}_details") for key in QUEUE_KEYS)
+_DEPTHS: Final = tuple((key, f"{key}_details") for key in DEPTH_KEYS)
 
 
 def _all_of(sampler: Sampler, subject: object) -> JSON:
@@ -86,15 +90,26 @@ def add_stats(row: JSON, stats: JSON) -> None:
 
 
 def add_queue_stats(row: JSON, sampler: Sampler, queue: Queue) -> None:
-    """Add the depths of a queue, and what has happened in it."""
-    stats = _all_of(sampler, queue)
-    for key in DEPTH_KEYS:
-        row[key] = stats.pop(key)
-        details = f"{key}_details"
-        row[details] = stats.pop(details)
+    """Add the depths of a queue, and what has happened in it.
 
-    if any(stats[key] for key in QUEUE_KEYS):
-        row["message_stats"] = stats
+    Lists have thousands of these, and most queues stand still: nothing is made for nothing.
+    """
+    totals = queue_totals(queue)
+    rates = sampler.rates(queue)
+    width = len(QUEUE_KEYS)
+    for place, (key, details) in enumerate(_DEPTHS, width):
+        row[key] = totals[place]
+        row[details] = NO_RATE if rates is None else {"rate": rates[place]}
+
+    if not any(totals[:width]):
+        return
+
+    stats: JSON = {}
+    for place, (key, details) in enumerate(_QUEUE):
+        stats[key] = totals[place]
+        stats[details] = NO_RATE if rates is None else {"rate": rates[place]}
+
+    row["message_stats"] = stats
 
 
 def exchange_stats(sampler: Sampler, exchange: Exchange) -> JSON:
@@ -125,20 +140,20 @@ def churn_rates(sampler: Sampler) -> JSON:
     return _shown(sampler, None, CHURN_KEYS)
 
 
-def depths(sampler: Sampler, subject: VirtualHost | None, vhosts: Sequence[VirtualHost]) -> JSON:
+def depths(site: Site, subject: VirtualHost | None, vhosts: Sequence[VirtualHost]) -> JSON:
     """What is in the queues of virtual hosts now.
 
     Args:
-        sampler: knows the rates.
+        site: the broker.
         subject: whose rates; None is the node.
         vhosts: whose queues.
 
     """
-    totals = [0] * len(DEPTH_KEYS)
-    for vhost in vhosts:
-        for place, count in enumerate(vhost_depths(vhost)):
-            totals[place] += count
-
+    sampler = site.sampler
+    totals = [
+        sum(column) for column in zip(*(site.glance(one).depths for one in vhosts), strict=True)
+    ]
+    totals = totals or [0] * len(DEPTH_KEYS)
     stats: JSON = {}
     for key, total in zip(DEPTH_KEYS, totals, strict=True):
         stats[key] = total

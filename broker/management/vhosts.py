@@ -76,7 +76,7 @@ def _row(site: Site, ranges: Ranges, vhost: VirtualHost) -> JSON:
         "tracing": vhost.tracer is not None,
         "cluster_state": {site.node.settings.node_name: "running"},
         **vhost_octets(sampler, vhost),
-        **depths(sampler, vhost, [vhost]),
+        **depths(site, vhost, [vhost]),
     }
     add_stats(row, vhost_stats(sampler, vhost))
     add_samples(ranges, sampler, vhost, row, depths="msg_rates")

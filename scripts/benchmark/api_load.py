@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,6 +28,7 @@ __all__ = ["run_api_load"]
 
 QUEUES: Final = 10_000
 REQUESTS_A_SECOND: Final = 50.0
+ASKERS: Final = 10
 PAIRS: Final = 3
 """How often the traffic is measured without and with requests."""
 
@@ -127,33 +130,44 @@ def _stopped(worker: Worker) -> LoadResult:
 
 def _run_load(plan: LoadPlan, pipe: Pipe) -> None:
     """Wait for the signal, ask at a steady pace until told to stop; again, until told to end."""
-    connection = HTTPConnection(plan.host, plan.port, timeout=ANSWER_LIMIT_S)
-    with contextlib.closing(connection):
-        # The first request has the broker load its API.
+    # The first request has the broker load its API.
+    with contextlib.closing(_connect(plan)) as connection:
         _ask(connection, plan.login, "/overview")
-        pipe.send("ready")
-        while pipe.recv() == "go":
-            pipe.send(_load(connection, plan, pipe))
+
+    pipe.send("ready")
+    while pipe.recv() == "go":
+        is_over = threading.Event()
+        with ThreadPoolExecutor(ASKERS) as pool:
+            asked = [pool.submit(_load, plan, place, is_over) for place in range(ASKERS)]
+            pipe.recv()
+            is_over.set()
+            results = [one.result() for one in asked]
+
+        times = tuple(time_s for one in results for time_s in one.times)
+        pipe.send(LoadResult(times, sum(one.late for one in results)))
 
 
-def _load(connection: HTTPConnection, plan: LoadPlan, pipe: Pipe) -> LoadResult:
+def _connect(plan: LoadPlan) -> HTTPConnection:
+    return HTTPConnection(plan.host, plan.port, timeout=ANSWER_LIMIT_S)
+
+
+def _load(plan: LoadPlan, place: int, is_over: threading.Event) -> LoadResult:
+    """One of those who ask, each with a connection of its own."""
     times: list[float] = []
     late = 0
-    due = time.monotonic()
-    while True:
-        due += 1 / REQUESTS_A_SECOND
-        wait_s = due - time.monotonic()
-        if wait_s < 0:
-            late += 1
-            due = time.monotonic()
+    every_s = ASKERS / REQUESTS_A_SECOND
+    due = time.monotonic() + place * every_s / ASKERS
+    with contextlib.closing(_connect(plan)) as connection:
+        while not is_over.wait(max(0.0, due - time.monotonic())):
+            path = PATHS[(len(times) + place) % len(PATHS)]
+            queue = plan.queues[len(times) % len(plan.queues)]
+            times.append(_ask(connection, plan.login, path.replace("{queue}", queue)))
+            due += every_s
+            if due < time.monotonic():
+                late += 1
+                due = time.monotonic()
 
-        if pipe.poll(max(0.0, wait_s)):
-            pipe.recv()
-            return LoadResult(tuple(times), late)
-
-        path = PATHS[len(times) % len(PATHS)]
-        queue = plan.queues[len(times) % len(plan.queues)]
-        times.append(_ask(connection, plan.login, path.replace("{queue}", queue)))
+    return LoadResult(tuple(times), late)
 
 
 def _ask(connection: HTTPConnection, login: str, path: str) -> float:

@@ -214,7 +214,6 @@ def test_the_rules_of_prometheus_are_rules() -> None:
 
 def test_the_unit_starts_what_there_is_and_leaves_it_time() -> None:
     unit = configparser.ConfigParser(interpolation=None)
-    unit.optionxform = str  # type: ignore[assignment, method-assign]
     unit.read_string(blocks("ini", "leveret.service"))
     service = unit["Service"]
     for key in ("ExecStart", "ExecStartPre"):
