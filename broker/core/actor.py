@@ -49,6 +49,11 @@ class Actor:
         self.connection = connection
         self.connection_name = connection_name
 
+    @property
+    def user_name(self) -> str:
+        """Of whoever asks; empty for the broker itself."""
+        return "" if self.user is None else self.user.name
+
     def may(self, operation: str, name: str) -> bool:
         """Whether ``configure``, ``write`` or ``read`` of the named resource is allowed."""
         user = self.user

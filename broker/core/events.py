@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.message import Address, Message, build_content
 from broker.core.outbox import Outbox
 from broker.wire.properties import set_headers
-from broker.wire.tables import Arguments, Field
+from broker.wire.tables import Arguments, Field, table_from_plain
 
 if TYPE_CHECKING:
     from broker.core.binding import Binding, Destination
@@ -27,7 +27,7 @@ __all__ = ["ACTING_USER", "EVENT_EXCHANGE", "Events"]
 
 EVENT_EXCHANGE: Final = "amq.rabbitmq.event"
 ACTING_USER: Final = "user_who_performed_action"
-"""The header that names who gave the command, in events of users, their rights and limits."""
+"""The header that names who gave the command; absent where nobody did."""
 
 PERSISTENT_FLAGS: Final = b"\x10\x40\x02"
 """delivery_mode 2 and a timestamp, which is still to come (rule X-02)."""
@@ -43,11 +43,13 @@ class Events:
 
     """
 
-    __slots__ = ("_deadlines", "_outbox")
+    __slots__ = ("_deadlines", "_outbox", "by")
 
     def __init__(self, home: VirtualHost) -> None:
         self._deadlines = home.deadlines
         self._outbox = Outbox(home, EVENT_EXCHANGE)
+        # Whose command is being carried out; empty for what the broker does by itself.
+        self.by = ""
 
     def tell(self, key: str, **fields: object) -> None:
         """Tell of an event; text, numbers, booleans, arguments and tuples become headers."""
@@ -56,6 +58,9 @@ class Events:
 
         now_ms = self._deadlines.wall_ms
         headers: Arguments = {name: _field_of(value) for name, value in fields.items()}
+        if self.by and ACTING_USER not in headers:
+            headers[ACTING_USER] = Field("S", self.by)
+
         headers["timestamp_in_ms"] = Field("l", now_ms)
         stamp = (now_ms // 1000).to_bytes(8, "big")
         content = build_content(set_headers(PERSISTENT_FLAGS + stamp, headers), b"")
@@ -137,6 +142,18 @@ class Events:
         """A consumer was cancelled, or its channel or queue is gone."""
         vhost_name = queue.vhost.name
         self.tell("consumer.deleted", vhost=vhost_name, queue=queue.name, consumer_tag=consumer.tag)
+
+    def queue_policy_changed(self, queue: Queue) -> None:
+        """Policies that govern a queue are others now, or none."""
+        if self._outbox.is_heard():
+            definition = table_from_plain(queue.policy_definition)
+            self.tell(
+                "queue.policy.updated" if definition else "queue.policy.cleared",
+                name=queue.name,
+                vhost=queue.vhost.name,
+                type=queue.type,
+                definition=definition,
+            )
 
     def policy_set(self, vhost: VirtualHost, policy: Policy, *, is_operator: bool) -> None:
         """A policy was set or replaced."""

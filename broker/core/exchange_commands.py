@@ -123,7 +123,9 @@ def declare_exchange(vhost: VirtualHost, actor: Actor, settings: ExchangeSetting
         actor.check("write", "exchange", alternate)
 
     exchange = create_exchange(settings)
+    vhost.act_for(actor.user_name)
     vhost.add_exchange(exchange)
+    vhost.act_for("")
     return exchange
 
 
@@ -148,7 +150,9 @@ def delete_exchange(vhost: VirtualHost, actor: Actor, name: str, *, if_unused: b
     if if_unused and exchange.bindings:
         raise PreconditionFailed(f"{resource} in use")
 
+    vhost.act_for(actor.user_name)
     _remove_exchange(vhost, exchange)
+    vhost.act_for("")
 
 
 def _remove_exchange(vhost: VirtualHost, exchange: Exchange) -> None:
@@ -211,7 +215,9 @@ def bind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
             vhost.journal.bound(binding)
 
         if vhost.events is not None:
+            vhost.act_for(actor.user_name)
             vhost.events.binding_created(vhost, binding)
+            vhost.act_for("")
 
         source.bound(binding)
 
@@ -242,8 +248,10 @@ def unbind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
     if vhost.journal is not None and binding.durable:
         vhost.journal.unbound(binding)
 
+    vhost.act_for(actor.user_name)
     _tell_deleted(vhost, [binding])
     _remove_exhausted(vhost, [binding])
+    vhost.act_for("")
 
 
 def _destination_of(vhost: VirtualHost, request: BindingRequest) -> Destination | None:

@@ -174,7 +174,9 @@ def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) 
     owner = actor.connection if request.exclusive else None
     definition = QueueDefinition(durable, request.auto_delete, owner, arguments)
     queue = create_queue(queue_type, vhost, name, definition, settings=settings)
+    vhost.act_for(actor.user_name)
     vhost.add_queue(queue)
+    vhost.act_for("")
     return queue
 
 
@@ -198,7 +200,9 @@ def delete_queue(
     actor.check_unlocked(queue)
     queue.check_delete(if_unused=if_unused, if_empty=if_empty)
     count = queue.deleted_message_count
+    vhost.act_for(actor.user_name)
     vhost.remove_queue(queue)
+    vhost.act_for("")
     return count
 
 

@@ -345,8 +345,14 @@ class VirtualHost:
 
     # -- policies
 
-    def set_policy(self, policy: Policy, *, is_operator: bool = False) -> None:
-        """Set or replace a policy, effective at once (rule PO-11)."""
+    def act_for(self, name: str) -> None:
+        """Events tell from now on that this user is the cause; nobody is, where it is empty."""
+        if self.events is not None:
+            self.events.by = name
+
+    def set_policy(self, policy: Policy, *, is_operator: bool = False, by: str = "") -> None:
+        """Set or replace a policy, effective at once (rule PO-11); ``by`` names who wants that."""
+        self.act_for(by)
         self.policies.set_policy(policy, is_operator=is_operator)
         self.apply_policies()
         if self.journal is not None:
@@ -355,8 +361,11 @@ class VirtualHost:
         if self.events is not None:
             self.events.policy_set(self, policy, is_operator=is_operator)
 
-    def clear_policy(self, name: str, *, is_operator: bool = False) -> bool:
+        self.act_for("")
+
+    def clear_policy(self, name: str, *, is_operator: bool = False, by: str = "") -> bool:
         """Remove a policy, effective at once; False when there is none of that name."""
+        self.act_for(by)
         found = self.policies.clear_policy(name, is_operator=is_operator)
         if found:
             self.apply_policies()
@@ -366,12 +375,16 @@ class VirtualHost:
             if self.events is not None:
                 self.events.policy_cleared(self, name, is_operator=is_operator)
 
+        self.act_for("")
         return found
 
     def apply_policies(self) -> None:
         """Give every queue and exchange the policies that match it now."""
         for queue in list(self.queues.values()):
+            before = queue.policy_definition
             self.apply_queue_policy(queue)
+            if self.events is not None and queue.policy_definition != before:
+                self.events.queue_policy_changed(queue)
 
         for exchange in self.exchanges.values():
             self.apply_exchange_policy(exchange)

@@ -370,8 +370,8 @@ class Importer:
     def _read_policy(self, entry: JSON, at: str) -> None:
         vhost = self._place_of(entry)
         policy = policy_from_plain(_required(entry, "name"), entry)
-        node = self._node
-        self._add(at, vhost, lambda: node.vhosts[vhost].set_policy(policy))
+        node, by = self._node, self._by
+        self._add(at, vhost, lambda: node.vhosts[vhost].set_policy(policy, by=by))
 
     def _read_parameter(self, entry: JSON, at: str) -> None:
         vhost = self._place_of(entry)

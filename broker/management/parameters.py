@@ -65,7 +65,7 @@ def apply_parameter(node: Node, parameter: Parameter, *, by: str) -> None:
     value = parameter.value
     if parameter.component == OPERATOR_POLICY and isinstance(value, dict):
         policy = policy_from_plain(parameter.name, value, is_operator=True)
-        node.vhosts[parameter.vhost].set_policy(policy, is_operator=True)
+        node.vhosts[parameter.vhost].set_policy(policy, is_operator=True, by=by)
     elif parameter.component == VHOST_LIMITS and isinstance(value, dict):
         set_vhost_limits(node, parameter.vhost, value, by=by)
     else:
@@ -146,7 +146,7 @@ async def delete_parameter(call: Call) -> web.Response:
 
     def clear() -> None:
         if component == OPERATOR_POLICY:
-            vhost.clear_policy(name, is_operator=True)
+            vhost.clear_policy(name, is_operator=True, by=by)
         elif component == VHOST_LIMITS:
             clear_vhost_limits(node, vhost.name, by=by)
         else:

@@ -82,10 +82,11 @@ async def put_policy(call: Call) -> web.Response:
         raise MissingKeys(missing)
 
     vhost = call.vhost
+    by = call.caller.name
     is_operator = _is_operator(call)
     is_new = _policy_in_path(call) is None
     policy = policy_from_plain(call["policy"], body, is_operator=is_operator)
-    await call.site.change(lambda: vhost.set_policy(policy, is_operator=is_operator), vhost)
+    await call.site.change(lambda: vhost.set_policy(policy, is_operator=is_operator, by=by), vhost)
     return created() if is_new else done()
 
 
@@ -94,9 +95,10 @@ async def delete_policy(call: Call) -> web.Response:
         raise NotThere
 
     vhost = call.vhost
+    by = call.caller.name
     is_operator = _is_operator(call)
     name = call["policy"]
-    await call.site.change(lambda: vhost.clear_policy(name, is_operator=is_operator), vhost)
+    await call.site.change(lambda: vhost.clear_policy(name, is_operator=is_operator, by=by), vhost)
     return done()
 
 

@@ -96,6 +96,7 @@ def test_queues_exchanges_and_bindings_tell_of_themselves(scene: Scene) -> None:
             "auto_delete": False,
             "exclusive": True,
             "arguments": {"x-max-length": 5},
+            "user_who_performed_action": "guest",
         },
     )
     assert exchange[0] == "exchange.created"
@@ -111,10 +112,55 @@ def test_queues_exchanges_and_bindings_tell_of_themselves(scene: Scene) -> None:
             "destination_kind": "queue",
             "routing_key": "k.#",
             "arguments": {},
+            "user_who_performed_action": "guest",
         },
     )
     client.ask(1, "queue.delete", queue="q")
     assert sorted(scene.keys()) == ["binding.deleted", "exchange.deleted", "queue.deleted"]
+
+
+def test_events_name_who_caused_them_and_nobody_where_nobody_did(scene: Scene) -> None:
+    client = scene.client
+    client.ask(1, "exchange.declare", exchange="x", type="fanout")
+    client.ask(1, "queue.declare", queue="q", auto_delete=True)
+    client.ask(1, "queue.bind", queue="q", exchange="x")
+    client.ask(1, "queue.unbind", queue="q", exchange="x")
+    client.ask(1, "exchange.delete", exchange="x")
+    client.ask(1, "queue.declare", queue="r")
+    client.ask(1, "queue.delete", queue="r")
+    told = scene.heard()
+    assert len(told) == 7
+    assert all(headers["user_who_performed_action"] == "guest" for _, headers in told)
+    client.ask(1, "basic.consume", queue="q", consumer_tag="c")
+    client.ask(1, "basic.cancel", consumer_tag="c")
+    gone = [headers for key, headers in scene.heard() if key == "queue.deleted"]
+    assert ["user_who_performed_action" in headers for headers in gone] == [False]
+
+
+def test_a_queue_tells_when_other_policies_govern_it(scene: Scene) -> None:
+    """Rule E-134."""
+    vhost = scene.world.vhost
+    scene.client.ask(1, "queue.declare", queue="q")
+    scene.client.ask(1, "queue.declare", queue="other")
+    scene.heard()
+    policy = policy_from_plain("p", {"pattern": "^q", "definition": {"max-length": 1}})
+    vhost.set_policy(policy, by="root")
+    updated, policy_set = scene.heard()
+    assert updated == (
+        "queue.policy.updated",
+        {
+            "name": "q",
+            "vhost": "/",
+            "type": "classic",
+            "definition": {"max-length": 1},
+            "user_who_performed_action": "root",
+        },
+    )
+    assert (policy_set[0], policy_set[1]["user_who_performed_action"]) == ("policy.set", "root")
+    vhost.set_policy(policy)
+    assert scene.keys() == ["policy.set"], "the same governs it as before"
+    vhost.clear_policy("p", by="root")
+    assert scene.keys() == ["queue.policy.cleared", "policy.cleared"]
 
 
 def test_doing_the_same_again_is_no_event(scene: Scene) -> None:
