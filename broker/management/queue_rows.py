@@ -189,6 +189,12 @@ def queue_details(site: Site, ranges: Ranges, queue: Queue) -> JSON:
     """All there is to say of one queue."""
     row = queue_row(site, ranges, queue)
     row["head_message_timestamp"] = _head_timestamp(queue)
+    if isinstance(queue, StreamQueue):
+        row["segments"] = queue.log.segment_count
+        first_ms = queue.log.first_ms
+        offset_ms = int(queue.vhost.deadlines.wall_offset_ms)
+        row["first_timestamp"] = first_ms + offset_ms if first_ms else 0
+
     row["consumer_details"] = [consumer_row(site, one) for one in queue.consumers]
     row["deliveries"] = []
     row["incoming"] = []

@@ -27,7 +27,6 @@ GOLDEN: Final = Path(__file__).with_name("golden")
 ABSENT: Final = {
     "backing_queue_status": "of RabbitMQ's classic queues of the first version",
     "cowboy_opts": "of RabbitMQ's HTTP server",
-    "first_timestamp": "not kept",
     "idle_since": "only told of queues without consumers",
     "messages_active_priorities": "of RabbitMQ's quorum queues",
     "messages_by_priority": "of RabbitMQ's quorum queues",
@@ -36,7 +35,6 @@ ABSENT: Final = {
     "publishers": "of RabbitMQ's quorum queues",
     "recoverable_slaves": "of mirrored queues",
     "release_series_support_status": "of RabbitMQ's releases",
-    "segments": "not told",
     "single_active_consumer_ctag": "an older name of single_active_consumer_tag",
     "protocol": "of health checks before 4.0: protocols has it",
     "vhost": "of definitions of one virtual host before 4.0",

@@ -103,3 +103,19 @@ async def test_a_channel_and_a_queue_are_idle_when_nothing_happens() -> None:
             assert idle == (await client.get(queue)).facts["idle_since"]
             assert str(idle).endswith("+00:00")
             await publish(peer)
+
+
+async def test_a_stream_tells_its_segments_and_when_it_begins() -> None:
+    async with http_broker() as client:
+        path = "/queues/%2F/s"
+        await client.put(path, {"durable": True, "arguments": {"x-queue-type": "stream"}})
+        empty = (await client.get(path)).facts
+        assert (empty["segments"], empty["first_timestamp"]) == (0, 0)
+        before = client.node.deadlines.wall_ms
+        body = {"properties": {}, "routing_key": "s", "payload": "", "payload_encoding": "string"}
+        await client.post("/exchanges/%2F/amq.default/publish", body)
+        facts = (await client.get(path)).facts
+        first = facts["first_timestamp"]
+        assert isinstance(first, int)
+        assert facts["segments"] == 1
+        assert before <= first <= client.node.deadlines.wall_ms

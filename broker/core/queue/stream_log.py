@@ -97,6 +97,14 @@ class StreamLog:
         """In how many segments the entries are."""
         return int(self._segments.end - self._segments.first)
 
+    @property
+    def first_ms(self) -> int:
+        """When the first of what is kept came, in milliseconds of the node; 0 where nothing is."""
+        if not self.count:
+            return 0
+
+        return int(self._segments.at(self._segments.first).first_ms)
+
     def keep_in(self, journal: Journal, holder: Destination) -> None:
         """Have the entries outlive the broker; call it before anything is appended.
 
