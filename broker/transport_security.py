@@ -90,7 +90,9 @@ class TransportSecurity:
             return None
 
         terms = Terms(name, partial(self._keyring.context, name), is_http=True)
-        return Entrance(self.antechamber, listening, terms, lambda _proxied: answer(), lambda: True)
+        return Entrance(
+            self.antechamber, listening, terms, lambda _proxied: answer(), lambda *_: True
+        )
 
     def take_on(self, config: Config) -> None:
         """Be as another configuration wants it, and read all certificates anew."""

@@ -197,7 +197,7 @@ class Entrance:
         listening: closed with this.
         terms: what is to be known.
         factory: makes what a connection goes on with.
-        has_room: whether one more can be let in.
+        may_enter: whether who has that address, and is a proxy or not, may wait.
 
     """
 
@@ -207,14 +207,14 @@ class Entrance:
         listening: socket.socket,
         terms: Terms,
         factory: Factory,
-        has_room: Callable[[], bool],
+        may_enter: Callable[[str, bool], bool],
     ) -> None:
         self._antechamber = antechamber
         self._loop = antechamber.loop
         self._listening = listening
         self._terms = terms
         self._factory = factory
-        self._has_room = has_room
+        self._may_enter = may_enter
         self._rest: asyncio.TimerHandle | None = None
         self._acceptor: asyncio.Task[None] | None = None
         self._watch()
@@ -258,11 +258,10 @@ class Entrance:
     def _welcome(self, accepted: socket.socket, address: tuple[object, ...]) -> None:
         accepted.setblocking(False)
         guest = _Guest(self._antechamber, accepted, address, self._terms, self._factory)
-        if self._has_room():
+        if self._may_enter(guest.host, guest.is_proxy):
             self._antechamber.begin(guest)
         else:
             accepted.close()
-            self._antechamber.tell(guest.peer, "too many open sockets")
 
 
 class _Guest:
@@ -281,8 +280,9 @@ class _Guest:
         self._socket = accepted
         self._terms = terms
         self._factory = factory
-        self._host = plain_address(str(address[0]))
-        self.peer = format_address(self._host, int(str(address[1])))
+        self.host = plain_address(str(address[0]))
+        self.peer = format_address(self.host, int(str(address[1])))
+        self.is_proxy = self._is_in(terms.proxies)
         # From then on the socket is the transport's to close.
         self._is_handed_over = False
 
@@ -317,7 +317,7 @@ class _Guest:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
         proxied: Proxied | None = None
-        if self._is_proxy():
+        if self.is_proxy:
             proxied = await read_proxy_header(partial(self._loop.sock_recv, self._socket))
             if proxied is not None:
                 self.peer = f"{format_address(proxied.host, proxied.port)} by {self.peer}"
@@ -345,16 +345,13 @@ class _Guest:
         with contextlib.suppress(OSError):
             self._socket.send(alert)
 
-    def _is_proxy(self) -> bool:
-        if not self._terms.proxies:
-            return False
-
+    def _is_in(self, networks: tuple[Network, ...]) -> bool:
         try:
-            address = ipaddress.ip_address(self._host)
+            address = ipaddress.ip_address(self.host)
         except ValueError:
             return False
 
-        return any(address in network for network in self._terms.proxies)
+        return any(address in network for network in networks)
 
     async def _look_for_handshake(self) -> None:
         """Wait for the first octet: memory for TLS is had by those alone who say something.

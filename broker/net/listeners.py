@@ -136,13 +136,14 @@ class Listeners:
         from broker.net.antechamber import Entrance
 
         assert antechamber is not None
-        return Entrance(
-            antechamber,
-            listening,
-            terms,
-            reception.make_transport,
-            lambda: reception.has_room(len(antechamber)),
-        )
+        name = ":".join(map(str, listening.getsockname()[:2]))
+
+        def may_enter(host: str, is_proxy: bool) -> bool:
+            # Of a proxy's clients nothing is known yet: the reception asks when it is.
+            has_room = reception.has_room(host, len(antechamber))
+            return has_room and (is_proxy or reception.may_enter(host, name))
+
+        return Entrance(antechamber, listening, terms, reception.make_transport, may_enter)
 
     async def reopen(self) -> None:
         """Accept where it was accepted before :meth:`close`, port by port.

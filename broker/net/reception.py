@@ -71,9 +71,13 @@ class Reception:
         """The protocol factory for asyncio's servers, and for sockets that a proxy has opened."""
         return AMQPTransport(self, proxied)
 
-    def has_room(self, waiting: int) -> bool:
-        """Whether one more socket can be let in, beside so many that wait."""
-        return self._is_open and len(self.transports) + waiting < self._connections_max
+    def has_room(self, host: str, waiting: int) -> bool:
+        """Whether one more socket, of that address, may wait beside so many others."""
+        is_full = len(self.transports) + waiting >= self._connections_max
+        if is_full and self._is_open:
+            self._refuse(host, "too many open sockets")
+
+        return self._is_open and not is_full
 
     def may_enter(self, host: str, listener: str) -> bool:
         """Whether somebody from that address may come in now at that listener."""
@@ -96,7 +100,7 @@ class Reception:
             return False
 
         why = self._turnstile.refusal(peer)
-        if peer.is_tls or transport.is_proxied:
+        if transport.is_proxied:
             # Nobody has asked before, since nobody knew who it is.
             listener = f"{peer.local_host}:{peer.local_port}"
             why = why or self._turnstile.haste(peer.host, listener, self.pump.loop.time())

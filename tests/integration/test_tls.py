@@ -337,6 +337,26 @@ async def test_whoever_waits_longest_gives_way(
             writer.close()
 
 
+async def test_who_comes_too_fast_is_closed_before_the_handshake(
+    certificates: CertificateFiles, log: LogLines
+) -> None:
+    config = settings(certificates)
+    config["limits"] = {"connection_rate": 1}
+    async with Broker(config) as broker:
+        told: list[bytes | None] = []
+        for _ in range(12):
+            reader, writer = await asyncio.open_connection("127.0.0.1", tls_port(broker))
+            writer.write(PROTOCOL_HEADER)
+            with contextlib.suppress(ConnectionResetError):
+                told.append(await reader.read())
+
+            writer.close()
+
+        reasons = [str(one["reason"]) for one in log.of("connection.refused")]
+        assert any("limits.connection_rate" in one for one in reasons)
+        assert sum(one.startswith("AMQP 0-9-1 on") for one in reasons) < 12
+
+
 async def test_of_handshakes_that_have_begun_fewer_may_wait(
     certificates: CertificateFiles, log: LogLines
 ) -> None:
