@@ -100,7 +100,10 @@ class Consumer(Generic[T]):
                 task.cancel()
 
             await asyncio.gather(*tasks, return_exceptions=True)
-            if current not in self._tasks:
+            if current in self._tasks:
+                # A handler that ends its own consumer still has a message to settle.
+                await self._intake.end()
+            else:
                 await self._intake.close()
 
     async def __aenter__(self) -> Consumer[T]:
