@@ -5,6 +5,7 @@ Importing this brings in aiohttp, which takes longer than everything else togeth
 
 from __future__ import annotations
 
+import asyncio
 import os
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -13,6 +14,7 @@ from broker.logs import LEVELS
 from broker.logs import Log as EventLog
 from broker.machine import read_disk, read_machine
 from broker.management.app import build_application
+from broker.management.call import is_local
 from broker.management.doorkeeper import Rules
 from broker.management.server import ManagementServer
 from broker.management.site import (
@@ -25,7 +27,9 @@ from broker.management.site import (
     Surroundings,
 )
 from broker.management.threshold import Threshold
+from broker.net.doorway import Doorway
 from broker.net.memory import available_bytes
+from broker.net.turnstile import Turnstile, TurnstileRules
 from broker.tls.names import distinguished_name
 
 if TYPE_CHECKING:
@@ -34,7 +38,7 @@ if TYPE_CHECKING:
 
     from broker.config.schema import AlarmsConfig, Config
     from broker.core.node import Node
-    from broker.management.server import OpenEntrance
+    from broker.management.server import Closable, OpenEntrance
     from broker.metrics.sampler import Sampler
     from broker.net.gate import Gate
     from broker.net.keyring import CertificateFact
@@ -110,6 +114,34 @@ class HTTPListening(NamedTuple):
     open_entrance: OpenEntrance | None
 
 
+def _entrance_of(where: HTTPListening, config: Config) -> OpenEntrance:
+    """Who comes in, a few at a time, and not too fast from one address."""
+    loop = asyncio.get_running_loop()
+    rules = TurnstileRules(rate_per_source_max=config.limits.connection_rate_per_source_max)
+    turnstile = Turnstile[object](rules)
+
+    def may_enter(host: str, listener: str) -> bool:
+        return not turnstile.haste(host, listener, loop.time())
+
+    def open_entrance(
+        listening: socket.socket, answerer: Callable[[], asyncio.BaseProtocol]
+    ) -> Closable | None:
+        if where.open_entrance is not None:
+            entrance = where.open_entrance(listening, answerer)
+            if entrance is not None:
+                return entrance
+
+        if is_local(listening.getsockname()):
+            return None
+
+        try:
+            return Doorway(loop, listening, answerer, may_enter)
+        except NotImplementedError:  # Windows: a listening socket cannot be watched
+            return None
+
+    return open_entrance
+
+
 async def start_http_api(app: Host, where: HTTPListening, config: Config, log: Log) -> HTTPAPI:
     """Serve the API of a broker on sockets that listen."""
     site = _site_of(app, where.addresses, config.origin.path, log)
@@ -125,7 +157,7 @@ async def start_http_api(app: Host, where: HTTPListening, config: Config, log: L
         build_application(site, rules),
         where.sockets,
         access_log,
-        where.open_entrance,
+        _entrance_of(where, config),
         Threshold(management.connections_max, management.request_timeout_s),
     )
     await server.start()

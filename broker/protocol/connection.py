@@ -592,6 +592,8 @@ class Connection(ConnectionHandle):
         self.set_state(DROPPING)
         self._decoder.clear()
         if after_ms:
+            # What comes until then stays where it is.
+            self.link.pause_reading()
             self._arm(after_ms, self._give_up)
         else:
             self._give_up()

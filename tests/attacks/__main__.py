@@ -113,7 +113,7 @@ def _measure(client: Client, name: str, target: Target, options: argparse.Namesp
         before = client.rate(options.seconds)
         attacker = multiprocessing.Process(target=_attack, args=(name, target), daemon=True)
         attacker.start()
-        time.sleep(1.0)
+        time.sleep(options.lead)
         during = client.rate(options.seconds)
         attacker.kill()
         attacker.join()
@@ -129,6 +129,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="scripts/soak attacks")
     parser.add_argument("attack", nargs="*", choices=[*ATTACKS, []], help="all unless named")
     parser.add_argument("--seconds", type=float, default=2.0, help="of a turn (%(default)s)")
+    parser.add_argument("--lead", type=float, default=3.0, help="of the attacker (%(default)s)")
     parser.add_argument("--turns", type=int, default=3, help="of each attack (%(default)s)")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
