@@ -108,7 +108,7 @@ class AmqpResults(ResultBackend):
         work = link.port.work_channel
         if work is not None:
             await work.queue_declare(
-                queue, durable=True, nowait=True, arguments=_arguments(self.ttl_s, is_single=True)
+                queue, durable=True, arguments=_arguments(self.ttl_s, is_single=True)
             )
             link.port.post(queue, props, stored.body)
 
