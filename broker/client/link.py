@@ -24,6 +24,7 @@ from aiormq.exceptions import (
     ChannelPreconditionFailed,
     ConnectionClosed,
     DeliveryError,
+    InvalidFrameError,
     ProbableAuthenticationError,
     PublishError,
 )
@@ -75,7 +76,8 @@ LIBRARY_ERRORS: Final = (
     OSError,
     EOFError,
 )
-REFUSALS: Final = {402, 403, 530}
+NOT_ALLOWED: Final = 530
+REFUSALS: Final = {402, 403, NOT_ALLOWED}
 """Reply codes of a broker that does not let one in: wrong virtual host, user, or no right to it."""
 
 
@@ -251,7 +253,7 @@ async def get_message(channel: Channel, queue: str) -> DeliveredMessage | None:
     try:
         message = await channel.basic_get(queue)
     except BaseException:
-        getter: asyncio.Future[object] | None = channel.getter
+        getter: asyncio.Future[object] | None = getattr(channel, "getter", None)
         if getter is not None:
             # The library leaves this one with an error that nobody fetches.
             getter.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -382,6 +384,10 @@ def _close_reason(exc: BaseException) -> tuple[int, str] | None:
     for argument in exc.args:
         if isinstance(argument, commands.Connection.Close):
             return argument.reply_code or 0, argument.reply_text or ""
+
+    if isinstance(exc, InvalidFrameError) and "Connection.OpenOk" in str(exc):
+        # From aiormq 7 on it does not keep it. All that is refused there is the virtual host.
+        return NOT_ALLOWED, "the broker does not open this virtual host for this user"
 
     return None
 
