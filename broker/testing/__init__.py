@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.testing.broker import Broker
-    from broker.testing.celery import celery_config
+    from broker.testing.celery import celery_config, celery_worker, follow_broker_clock
     from broker.testing.history import Event, Events, History, RecordedMessage
 
 __all__ = [
@@ -22,6 +22,8 @@ __all__ = [
     "History",
     "RecordedMessage",
     "celery_config",
+    "celery_worker",
+    "follow_broker_clock",
 ]
 
 _HOMES = {
@@ -31,6 +33,8 @@ _HOMES = {
     "History": "broker.testing.history",
     "RecordedMessage": "broker.testing.history",
     "celery_config": "broker.testing.celery",
+    "celery_worker": "broker.testing.celery",
+    "follow_broker_clock": "broker.testing.celery",
 }
 
 

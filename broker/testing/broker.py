@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from broker.core.user_commands import Rights, set_permissions
 from broker.net.addresses import format_address
+from broker.testing.celery import celery_config
 from broker.testing.compat import config_with_compat
 from broker.testing.faults import Faults
 from broker.testing.history import History
@@ -298,11 +299,11 @@ class Broker:
         """The virtual host that history and faults keep to; None is all."""
         return self.vhost if self._is_guest else None
 
-    def celery_config(self, **settings: object) -> dict[str, object]:
+    def celery_config(
+        self, *, timed_by_broker: bool = False, **settings: object
+    ) -> dict[str, object]:
         """Settings for a Celery application that uses this broker (see docs/testing.md)."""
-        module = import_module("broker.testing.celery")
-        config: dict[str, object] = module.celery_config(self.url, **settings)
-        return config
+        return celery_config(self.url, timed_by_broker=timed_by_broker, **settings)
 
     # -- what is waited for
 

@@ -305,7 +305,7 @@ class Stage:
             if time.monotonic() >= end_s:
                 raise AssertionError(complaint(last))
 
-            await self.bell.wait(LOOK_S)
+            await self._look_away()
 
     # -- moving its time
 
@@ -367,7 +367,30 @@ class Stage:
             if all(now_s - since_s >= patience_s for _, since_s in held.values()):
                 return
 
-            await self.bell.wait(LOOK_S)
+            await self._look_away()
+
+    async def _look_away(self) -> None:
+        """Return when something has happened, or might have."""
+        if not await self.bell.wait(LOOK_S):
+            for tap in self.plans.taps:
+                tap.nudge()
+
+            self.node.flush()
+
+    def keep_awake(self) -> None:
+        """Wake all clients again and again, until the broker ends: they are to end as well."""
+
+        def nudge() -> None:
+            if self._player is None:
+                return
+
+            for tap in self.plans.taps:
+                tap.nudge(is_idle_too=True)
+
+            self.node.flush()
+            self.loop.call_later(LOOK_S, nudge)
+
+        self.loop.call_soon_threadsafe(nudge)
 
     def _unacked(self) -> list[Message]:
         return [

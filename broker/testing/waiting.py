@@ -19,25 +19,30 @@ class Bell:
     """Rings when something has happened; belongs to the broker's loop."""
 
     def __init__(self) -> None:
-        self._waiting: list[asyncio.Future[None]] = []
+        self._waiting: list[asyncio.Future[bool]] = []
 
     def ring(self) -> None:
         """Wake who waits."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             if not future.done():
-                future.set_result(None)
+                future.set_result(True)
 
-    async def wait(self, seconds: float) -> None:
-        """Return when it rings, or after a while."""
+    async def wait(self, seconds: float) -> bool:
+        """Return when it rings, or after a while; whether it rang."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
+        future: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(future)
-        timer = loop.call_later(seconds, self.ring)
+        timer = loop.call_later(seconds, _give_up, future)
         try:
-            await future
+            return await future
         finally:
             timer.cancel()
+
+
+def _give_up(future: asyncio.Future[bool]) -> None:
+    if not future.done():
+        future.set_result(False)
 
 
 class Waited:

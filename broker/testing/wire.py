@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.protocol.connection import Connection
 from broker.protocol.link import Link, Peer
+from broker.protocol.states import RUNNING
 from broker.testing.frames import FRAME_BODY, FRAME_HEADER, FRAME_METHOD, Frame, FrameReader, frame
 from broker.wire.constants import (
     BASIC_ACK,
@@ -223,6 +224,21 @@ class Tap:
             and self._incoming.is_between_frames
         ):
             connection.receive_data(HEARTBEAT_FRAME)
+
+    def nudge(self, *, is_idle_too: bool = False) -> None:
+        """Wake a client that holds deliveries and sleeps: it gets a heartbeat, as it might anyway.
+
+        Some put their acknowledgements off until something happens (Celery's workers).
+
+        Args:
+            is_idle_too: wake it although it holds none.
+
+        """
+        connection = self.connection
+        if connection.heartbeat_s and connection.state == RUNNING:
+            channels = connection.channels.values()
+            if is_idle_too or any(one.deliveries.unacked.count for one in channels):
+                connection.output.send(HEARTBEAT_FRAME)
 
     # -- what the connection says
 
