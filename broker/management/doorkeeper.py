@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.auth.users import User
     from broker.core.node import Node
 
-__all__ = ["COOKIE", "Doorkeeper", "Rules"]
+__all__ = ["COOKIE", "Doorkeeper", "Rules", "credentials_in"]
 
 COOKIE: Final = "leveret_session"
 COOKIE_PATH: Final = "/api"
@@ -89,7 +89,7 @@ class Doorkeeper:
         if scheme.lower() != "basic":
             raise Unauthenticated
 
-        name, password = _credentials(rest)
+        name, password = credentials_in(rest)
         return await self.log_in(name, password, request)
 
     def _user_of(self, token: str) -> User:
@@ -173,7 +173,13 @@ class Doorkeeper:
         response.del_cookie(COOKIE, path=COOKIE_PATH)
 
 
-def _credentials(encoded: str) -> tuple[str, str]:
+def credentials_in(encoded: str) -> tuple[str, str]:
+    """Name and password of basic authentication.
+
+    Raises:
+        Unauthenticated: there are none in it.
+
+    """
     try:
         raw = base64.b64decode(encoded.strip(), validate=True)
     except (binascii.Error, ValueError):

@@ -19,7 +19,18 @@ from typing import Any, Final
 from tests.fuzz.mutation import Found, search
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-NAMES: Final = ("frames", "tables", "properties", "methods", "handshake", "sessions", "contents")
+NAMES: Final = (
+    "frames",
+    "tables",
+    "properties",
+    "methods",
+    "handshake",
+    "sessions",
+    "contents",
+    "sasl",
+    "http",
+    "yaml",
+)
 INPUT_BYTES_MAX: Final = 8_192
 STUCK_S: Final = 20
 """A single input that takes this long is a defect too."""

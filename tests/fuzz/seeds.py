@@ -50,6 +50,33 @@ EVERY_LETTER: Final = {
 NESTED: Final = b"\x01kF" + b"\x00\x00\x00\x07\x01kF" * 63 + b"\x00\x00\x00\x00"
 
 
+LOGIN: Final = encode_table({"LOGIN": Field("S", "guest"), "PASSWORD": Field("S", "guest")})[4:]
+OF_TEXT: Final = {
+    "sasl": (
+        b"\x00\x00guest\x00guest",
+        b"\x00\x00guest\x00wrong\x00",
+        b"\x01" + LOGIN,
+        b"\x02anybody",
+        b"\x03",
+        b"\x04",
+    ),
+    "http": (
+        b"/api/queues/%2F/q?page=1&name=(a%2B)%2B&use_regex=true",
+        b"/api/exchanges/%2F/amq.default/publish",
+        b"Z3Vlc3Q6Z3Vlc3Q=",
+        b'{"password": "x", "tags": [], "limits": {"max-channels": -1}}',
+        b"^(?!amq\\.)(a|b)*[^\\]x]{2,}(?<=c)$",
+        b"/auth/hash_password/x?token=y",
+    ),
+    "yaml": (
+        b"version: 1\nusers:\n  - {name: a, password: b, tags: [administrator]}\n",
+        b"version: 1\nvhosts:\n  /:\n    permissions: {a: {read: '.*'}}\n    queues: {q: {}}\n",
+        b"version: 1\na: &a [*a, *a]\nb: ${HOME:-x}\n",
+    ),
+}
+"""What comes as text, or nearly; the names are numbers."""
+
+
 def _properties() -> dict[str, bytes]:
     table = encode_table(EVERY_LETTER)
     copies = encode_table(
@@ -147,6 +174,8 @@ def seeds_of(target: str) -> dict[str, bytes]:
         found = _sessions()
     elif target == "handshake":
         found = _connections()
+    elif target in OF_TEXT:
+        found = {str(place): data for place, data in enumerate(OF_TEXT[target])}
 
     for path in sorted((CORPUS / target).glob("*.bin")):
         found[path.name] = path.read_bytes()

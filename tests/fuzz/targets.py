@@ -7,11 +7,22 @@ defect: an error of another kind, a wrong result, a run without end.
 from __future__ import annotations
 
 import contextlib
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from broker.auth.patterns import Pattern, PatternError
+from broker.config.loader import load_config
+from broker.config.problems import ConfigProblems
 from broker.core.message import build_content
 from broker.errors import AMQPError, PeerDropped, PreconditionFailed
 from broker.limits import SHORT_STRING_BYTES_MAX
+from broker.management.app import ROUTER
+from broker.management.doorkeeper import credentials_in
+from broker.management.errors import HTTPProblem, Unauthenticated
+from broker.management.hardening import loggable_path
+from broker.management.json_text import parse_object
+from broker.management.routes import split_path
 from broker.protocol.states import CLOSED, CLOSING, RUNNING
 from broker.wire import codec
 from broker.wire.framing import FrameDecoder, FrameFault
@@ -33,7 +44,14 @@ from broker.wire.tables import (
     fields_equivalent,
     table_to_plain,
 )
-from tests.helpers.session import World, decode_stream, handshake, method, publish
+from tests.helpers.session import (
+    PROTOCOL_HEADER,
+    World,
+    decode_stream,
+    handshake,
+    method,
+    publish,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,6 +215,48 @@ def _play(data: bytes) -> None:
     assert not any(queue.unacked_count for queue in world.vhost.queues.values())
 
 
+# -- who comes in, and how
+
+
+def sasl(data: bytes) -> None:
+    """The first octet chooses the mechanism, the rest is the response (section C.3)."""
+    name = ("PLAIN", "AMQPLAIN", "ANONYMOUS", "EXTERNAL", "\xff")[data[0] % 5 if data else 0]
+    start_ok = method(
+        0,
+        "connection.start-ok",
+        client_properties={"capabilities": {"authentication_failure_close": True}},
+        mechanism=name,
+        response=data[1:].decode("latin-1"),
+        locale="en_US",
+    )
+    _play(PROTOCOL_HEADER + start_ok)
+
+
+def http(data: bytes) -> None:
+    """What is done with a request: its path, query and login, patterns, JSON."""
+    text = data.decode("latin-1")
+    ROUTER.find(split_path(text))
+    assert "password=x" not in loggable_path(f"{text}?password=x")
+    with contextlib.suppress(Unauthenticated):
+        name, password = credentials_in(text)
+        assert name + password is not None
+
+    with contextlib.suppress(HTTPProblem):
+        assert isinstance(parse_object(data), dict)
+
+    with contextlib.suppress(PatternError):
+        Pattern(text[:200], ignores_case=True).matches("a" * 255)
+
+
+def yaml(data: bytes) -> None:
+    """A configuration is read, or all that is wrong with it is told."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "leveret.yaml"
+        path.write_bytes(data)
+        with contextlib.suppress(ConfigProblems):
+            assert load_config(str(path)) is not None
+
+
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "frames": frames,
     "tables": tables,
@@ -205,4 +265,7 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "handshake": connections,
     "sessions": sessions,
     "contents": contents,
+    "sasl": sasl,
+    "http": http,
+    "yaml": yaml,
 }
