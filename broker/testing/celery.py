@@ -63,18 +63,12 @@ def follow_broker_clock(app: Any) -> None:
 
     """
     request: Any = import_module("celery.worker.request").Request
-
-    class TimedByBroker(request):
-        """A request whose time has come when it does."""
-
-        @property
-        def eta(self) -> None:
-            return None
-
+    # A request whose time has come when it does.
+    timed_by_broker = type("TimedByBroker", (request,), {"eta": property(lambda _self: None)})
     for task in app.tasks.values():
-        task.Request = TimedByBroker
+        task.Request = timed_by_broker
 
-    app.Task.Request = TimedByBroker
+    app.Task.Request = timed_by_broker
 
 
 @contextmanager

@@ -47,13 +47,13 @@ def app(leveret: Broker, payments: Payments) -> Iterator[Any]:
     app = celery.Celery("shop", set_as_current=False)
     app.conf.update(celery_config(leveret, timed_by_broker=True))
 
-    @app.task(name="charge", bind=True, max_retries=5, acks_late=True)
     def charge(self: Any, order: str) -> None:
         try:
             payments.charge(order)
         except ConnectionError as problem:
             raise self.retry(exc=problem, countdown=MINUTE_S) from problem
 
+    app.task(name="charge", bind=True, max_retries=5, acks_late=True)(charge)
     follow_broker_clock(app)
     yield app
     app.close()

@@ -9,10 +9,11 @@ import aio_pika
 
 if TYPE_CHECKING:
     from aio_pika.abc import AbstractIncomingMessage
+    from aiormq.abc import FieldTable
 
     from broker.testing import Broker
 
-ARGUMENTS = {
+ARGUMENTS: FieldTable = {
     "x-queue-type": "quorum",
     "x-delivery-limit": 3,
     "x-dead-letter-exchange": "",

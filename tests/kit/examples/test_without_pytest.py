@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import unittest
+from typing import TYPE_CHECKING
 
 import aio_pika
 
 from broker.testing import Broker
 from tests.helpers.untyped import pika
+
+if TYPE_CHECKING:
+    from aiormq.abc import FieldTable
 
 
 class Orders(unittest.TestCase):
@@ -29,7 +33,7 @@ class AsyncOrders(unittest.IsolatedAsyncioTestCase):
         async with Broker() as broker:
             connection = await aio_pika.connect(broker.url)
             async with connection, connection.channel() as channel:
-                day = {"x-message-ttl": 86_400_000}
+                day: FieldTable = {"x-message-ttl": 86_400_000}
                 await channel.declare_queue("orders", arguments=day)
                 await channel.default_exchange.publish(aio_pika.Message(b"one hare"), "orders")
                 await broker.clock.advance(86_401)
