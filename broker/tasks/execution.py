@@ -103,6 +103,7 @@ class Execution:
         self._events_published = app.publish_events
         self._publishing: set[asyncio.Task[None]] = set()
         self._cancelled: dict[str, None] = {}
+        self._claimed: dict[str, asyncio.Future[None]] = {}
         self.cancellable: dict[str, asyncio.Task[None]] = {}
 
     # -- from a message to its end
@@ -133,6 +134,18 @@ class Execution:
     async def _once(self, call: Call) -> None:
         store = self._app.once
         assert store is not None
+        while call.id in self._claimed:
+            # The connection was lost, so it was handed out again, to us, and we are at it.
+            await asyncio.wait((self._claimed[call.id],))
+
+        done = self._claimed[call.id] = self._loop.create_future()
+        try:
+            await self._claim(call, store)
+        finally:
+            del self._claimed[call.id]
+            done.set_result(None)
+
+    async def _claim(self, call: Call, store: IdempotencyStore) -> None:
         while True:
             claim = await store.claim(call.id, self._owner, lease_s=self._lease_s)
             if claim.state is ClaimState.OURS:
@@ -275,10 +288,11 @@ class Execution:
                 LOG.warning("%s %s was taken over, so its end is dropped", task.name, call.id)
                 return
 
-        await self._store(call, Stored(content_type, body))
+        # Whoever has the result finds the dead letter.
         if outcome.status is Status.FAILED:
             await self._bury(call.message, outcome.failure, "attempts", call.attempt)
 
+        await self._store(call, Stored(content_type, body))
         self._settle(call)
         self._count(call, outcome)
 
@@ -337,7 +351,6 @@ class Execution:
             assert self._app.once is not None
             await self._app.once.release(call.id, self._owner)
 
-        await self._send_again(call, delay)
         counts = self._board.counts_of(task.name)
         counts.retried += 1
         counts.seconds += seconds
@@ -363,6 +376,7 @@ class Execution:
                 )
             )
 
+        await self._send_again(call, delay)
         if self._app.results is not None and self._app.results.is_shared:
             outcome = Outcome(Status.RETRYING, None, failure, call.attempt, seconds)
             body, content_type = outcome.write(self._app.codecs)
@@ -398,6 +412,7 @@ class Execution:
         task_id = message.properties.message_id or ""
         LOG.error("refused %s %s: %s", name, task_id, error)
         outcome = Outcome(Status.FAILED, failure=failure)
+        await self._bury(message, failure, "refused", 1)
         if self._app.results is not None and message.properties.reply_to:
             body, content_type = outcome.write(self._app.codecs)
             await self._app.results.store(
@@ -407,7 +422,6 @@ class Execution:
                 reply_to=message.properties.reply_to,
             )
 
-        await self._bury(message, failure, "refused", 1)
         self._port.ack(message)
         if self._wants("refused"):
             self._tell(Event("refused", task_id, name, error=str(error)))

@@ -1,6 +1,6 @@
 """A work queue: pictures are scaled down by workers, with retries, and the results come back.
 
-Run a broker (`leveret serve`), some workers (`leveret worker work_queue:tasks --workers 2`), then this.
+Run a broker (`leveret serve`), some workers (`leveret worker work_queue:tasks -w 2`), then this.
 """
 
 from __future__ import annotations

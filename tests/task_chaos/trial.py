@@ -22,7 +22,7 @@ from tests.helpers.waiting import until
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["TaskTrial", "TickTrial", "Verdict"]
+__all__ = ["TaskTrial", "TickTrial", "Verdict", "judge_ticks"]
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLES = """

@@ -106,8 +106,8 @@ async def test_three_workers_fire_each_tick_once_while_leaders_die(url: str) -> 
 
 @needs_leveret
 async def test_ticks_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
-    config = {"version": 1, "storage": {"directory": str(tmp_path / "data")}}
-    async with Broker(config, log_level="critical") as broker:
+    config = {"version": 1, "storage": {"data_dir": str(tmp_path / "data")}}
+    async with Broker(config, log_level="error") as broker:
         port = broker.port
         cluster = Cluster(broker.url)
         for _ in range(3):
@@ -115,7 +115,7 @@ async def test_ticks_survive_a_restart_of_the_broker(tmp_path: Path) -> None:
 
         await until(lambda: len(cluster.ticks) >= 5)
 
-    async with Broker(config, port=port, log_level="critical"):
+    async with Broker(config, port=port, log_level="error"):
         seen = len(cluster.ticks)
         await until(lambda: len(cluster.ticks) >= seen + 10)
         await cluster.stop()
