@@ -25,6 +25,8 @@ __all__ = ["Columns", "Paging", "answer_list", "columns_of", "pick"]
 ROWS_PER_TURN: Final = 64
 PAGE_SIZE_DEFAULT: Final = 100
 PAGE_SIZE_MAX: Final = 500
+"""Rows of a page, as in RabbitMQ."""
+
 PATTERN_CHARACTERS_MAX: Final = 1024
 VERDICTS_MAX: Final = 20_000
 """Names that are remembered for a pattern."""
