@@ -169,21 +169,19 @@ class Port:
         handler: Callable[[Received], None],
         *,
         prefetch: int = 0,
-        no_ack: bool = False,
     ) -> str:
         """Consume a queue on the work channel; return the consumer tag.
 
-        The handler is called from the reader of the connection, so it starts work and returns.
+        With a prefetch of 0 the broker hands out all there is. The handler is called from the
+        reader of the connection, so it starts work and returns.
         """
         work, intake = self._work, self._work_intake
         if work is None or intake is None:
             raise Unavailable("not connected")
 
-        if not no_ack:
-            self._prefetch = prefetch
-            await work.basic_qos(prefetch_count=prefetch)
-
-        ok = await work.basic_consume(queue, _unused, no_ack=no_ack)
+        self._prefetch = prefetch
+        await work.basic_qos(prefetch_count=prefetch)
+        ok = await work.basic_consume(queue, _unused)
         assert ok.consumer_tag is not None
         intake.handle(ok.consumer_tag, queue, handler)
         return ok.consumer_tag

@@ -61,15 +61,17 @@ def main() -> None:
         sys.stdout.write(f"{time.perf_counter() - began_s}\n")
         return
 
-    with tempfile.TemporaryDirectory(prefix="tasks-bench-") as folder:
-        with _broker(given, Path(folder)) as url:
-            results: dict[str, list[Rates]] = {name: [] for name in given.only or SYSTEMS}
-            for _ in range(given.rounds):
-                for name, rates in results.items():
-                    rates.append(_measure(given, name, url, Path(folder)))
-                    sys.stderr.write(f"{name}: {rates[-1]}\n")
+    results: dict[str, list[Rates]] = {name: [] for name in given.only or SYSTEMS}
+    with (
+        tempfile.TemporaryDirectory(prefix="tasks-bench-") as folder,
+        _broker(given, Path(folder)) as url,
+    ):
+        for _ in range(given.rounds):
+            for name, rates in results.items():
+                rates.append(_measure(given, name, url, Path(folder)))
+                sys.stderr.write(f"{name}: {rates[-1]}\n")
 
-    sys.stdout.write(f"| {given.workers} worker(s) | sent a second | run a second |\n|---|---|---|\n")
+    sys.stdout.write(f"| {given.workers} worker(s) | sent | run |\n|---|---|---|\n")
     for name, rates in results.items():
         sent = statistics.median(one.sent for one in rates)
         done = statistics.median(one.done for one in rates)
@@ -86,9 +88,12 @@ def _broker(given: argparse.Namespace, folder: Path) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
 
-    command = [sys.executable, "-m", "broker", "serve", "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--data-dir", str(folder / "data"), "--log-level", "warning"]
-    environment = os.environ | {"PYTHONPATH": str(Path(given.broker_path).resolve()), "PYTHONSAFEPATH": "1"}
+    command = [sys.executable, "-m", "broker", "serve", "--host", "127.0.0.1"]
+    command += ["--port", str(port), "--data-dir", str(folder / "data"), "--log-level", "warning"]
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(given.broker_path).resolve()),
+        "PYTHONSAFEPATH": "1",
+    }
     process = subprocess.Popen(command, env=environment, cwd=folder)
     try:
         _wait_for(port)

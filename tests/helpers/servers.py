@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -70,7 +70,7 @@ def postgres_server() -> Iterator[str]:
     if user is not None:
         os.chown(folder, user.pw_uid, user.pw_gid)
 
-    as_user = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid}
+    as_user: dict[str, Any] = {} if user is None else {"user": user.pw_uid, "group": user.pw_gid}
     try:
         data = folder / "data"
         command = [str(programs / "initdb"), "-D", str(data), "-U", "leveret", "-A", "trust"]

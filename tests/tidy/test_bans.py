@@ -42,7 +42,7 @@ TASK_HOMES: Final = (
     "broker/tasks/",
     "broker/testing/",
 )
-REAL_TIME: Final = ("tests/crash/", "tests/soak/")
+REAL_TIME: Final = ("tests/attacks/", "tests/crash/", "tests/soak/")
 """Its brokers are processes that are killed at some moment, so that moment has to come."""
 
 MODULES_WITHOUT_ALL: Final = {"broker/__main__.py"}

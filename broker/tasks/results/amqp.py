@@ -56,13 +56,15 @@ class _Inbox:
         if work is not None:
             # Not an exclusive queue: that would go with its connection, and take results along.
             await work.queue_declare(self.queue, durable=True, arguments=self._arguments)
-            await self.link.port.consume(self.queue, self._arrive, no_ack=True)
+            # With acknowledgements: what is sent to a connection that is gone comes again.
+            await self.link.port.consume(self.queue, self._arrive)
 
     def _arrive(self, message: Received) -> None:
         given = message.properties
         is_final = given.message_type != PROGRESS
         stored = Stored(given.content_type or "", message.body, is_final)
         self.kept.put(given.message_id or "", stored)
+        self.link.port.ack(message)
 
 
 class AmqpResults(ResultBackend):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from broker.tasks import Tasks
-
 from scripts.task_bench.apps.marks import URL, mark
 
 tasks = Tasks(URL, name="task-bench-leveret", results=None)

@@ -67,7 +67,9 @@ async def make(url: str) -> AsyncIterator[Callable[..., Tasks]]:
 
 
 @pytest.mark.parametrize("codec", ["json", "msgpack", "pickle"])
-async def test_a_task_runs_and_its_result_comes_back(make: Any, codec: str) -> None:
+async def test_a_task_runs_and_its_result_comes_back(
+    make: Callable[..., Tasks], codec: str
+) -> None:
     tasks = make(codec=codec)
 
     @tasks.task
@@ -81,7 +83,7 @@ async def test_a_task_runs_and_its_result_comes_back(make: Any, codec: str) -> N
         assert await handle.result(timeout=0) == date(2030, 1, 3)
 
 
-async def test_none_is_a_result(make: Any) -> None:
+async def test_none_is_a_result(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task
@@ -89,10 +91,10 @@ async def test_none_is_a_result(make: Any) -> None:
         return None
 
     async with Worker(tasks):
-        assert await (await nothing.q()).result(timeout=WAIT_S) is None  # type: ignore[func-returns-value]
+        assert await (await nothing.q()).result(timeout=WAIT_S) is None
 
 
-async def test_a_function_that_blocks_runs_in_a_thread(make: Any) -> None:
+async def test_a_function_that_blocks_runs_in_a_thread(make: Callable[..., Tasks]) -> None:
     tasks = make()
     together = threading.Barrier(3)
 
@@ -106,7 +108,7 @@ async def test_a_function_that_blocks_runs_in_a_thread(make: Any) -> None:
         assert len(set(names)) == 3
 
 
-async def test_what_is_short_need_not(make: Any) -> None:
+async def test_what_is_short_need_not(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task(blocking=False)
@@ -117,7 +119,7 @@ async def test_what_is_short_need_not(make: Any) -> None:
         assert await (await name.q()).result(timeout=WAIT_S) == threading.current_thread().name
 
 
-async def test_a_result_that_is_not_there_yet(make: Any) -> None:
+async def test_a_result_that_is_not_there_yet(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task
@@ -132,7 +134,9 @@ async def test_a_result_that_is_not_there_yet(make: Any) -> None:
         await handle.result(timeout=0.05)
 
 
-async def test_arguments_that_do_not_fit_are_refused_where_they_are_sent(make: Any) -> None:
+async def test_arguments_that_do_not_fit_are_refused_where_they_are_sent(
+    make: Callable[..., Tasks],
+) -> None:
     tasks = make()
 
     @tasks.task(name="add")
@@ -143,7 +147,9 @@ async def test_arguments_that_do_not_fit_are_refused_where_they_are_sent(make: A
         await add.q(1)
 
 
-async def test_arguments_of_another_type_fail_and_are_not_retried(make: Any) -> None:
+async def test_arguments_of_another_type_fail_and_are_not_retried(
+    make: Callable[..., Tasks],
+) -> None:
     tasks = make()
 
     @tasks.task(retry=Retry(5, Fixed(0)))
@@ -158,7 +164,7 @@ async def test_arguments_of_another_type_fail_and_are_not_retried(make: Any) -> 
         assert outcome.attempt == 1
 
 
-async def test_a_result_that_cannot_be_written_is_a_failure(make: Any) -> None:
+async def test_a_result_that_cannot_be_written_is_a_failure(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task
@@ -171,7 +177,7 @@ async def test_a_result_that_cannot_be_written_is_a_failure(make: Any) -> None:
 
 
 @pytest.mark.parametrize("results", [AmqpResults(60, shared=True), MemoryResults()])
-async def test_who_did_not_send_it_can_ask(make: Any, results: Any) -> None:
+async def test_who_did_not_send_it_can_ask(make: Callable[..., Tasks], results: Any) -> None:
     tasks = make(results=results)
 
     @tasks.task
@@ -190,7 +196,7 @@ async def test_who_did_not_send_it_can_ask(make: Any, results: Any) -> None:
         assert await other.status() is Status.PENDING
 
 
-async def test_a_thousand_tasks(make: Any) -> None:
+async def test_a_thousand_tasks(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task
@@ -206,7 +212,7 @@ async def test_a_thousand_tasks(make: Any) -> None:
 # -- failures
 
 
-async def test_retries_wait_as_the_policy_says(make: Any) -> None:
+async def test_retries_wait_as_the_policy_says(make: Callable[..., Tasks]) -> None:
     tasks = make()
     at: list[float] = []
 
@@ -225,7 +231,7 @@ async def test_retries_wait_as_the_policy_says(make: Any) -> None:
     assert at[2] - at[1] >= 0.3
 
 
-async def test_some_errors_are_not_worth_a_retry(make: Any) -> None:
+async def test_some_errors_are_not_worth_a_retry(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task(retry=Retry(5, Fixed(0), never=(KeyError,)))
@@ -242,7 +248,7 @@ async def test_some_errors_are_not_worth_a_retry(make: Any) -> None:
         assert (await handle.outcome()).attempt == 1
 
 
-async def test_a_task_may_say_when_it_wants_to_run_again(make: Any) -> None:
+async def test_a_task_may_say_when_it_wants_to_run_again(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task(retry=Retry(2, Fixed(1000)))
@@ -256,7 +262,7 @@ async def test_a_task_may_say_when_it_wants_to_run_again(make: Any) -> None:
         assert await (await fail.q()).result(timeout=WAIT_S) == 2
 
 
-async def test_what_failed_for_good_is_a_dead_letter(make: Any, url: str) -> None:
+async def test_what_failed_for_good_is_a_dead_letter(make: Callable[..., Tasks], url: str) -> None:
     tasks = make()
 
     @tasks.task(name="fail", retry=Retry(2, Fixed(0)))
@@ -274,7 +280,9 @@ async def test_what_failed_for_good_is_a_dead_letter(make: Any, url: str) -> Non
         assert letter.body == [[3], {}]
 
 
-async def test_an_unknown_task_is_refused_with_a_result(make: Any, url: str) -> None:
+async def test_an_unknown_task_is_refused_with_a_result(
+    make: Callable[..., Tasks], url: str
+) -> None:
     here = make()
     there = make(name=here.name)
 
@@ -292,7 +300,7 @@ async def test_an_unknown_task_is_refused_with_a_result(make: Any, url: str) -> 
         assert letter.reason == "refused"
 
 
-async def test_a_task_that_takes_too_long_has_failed(make: Any) -> None:
+async def test_a_task_that_takes_too_long_has_failed(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task(timeout=0.05)
@@ -306,7 +314,7 @@ async def test_a_task_that_takes_too_long_has_failed(make: Any) -> None:
 
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt])
 async def test_a_task_that_wants_to_exit_does_not_take_the_worker_along(
-    make: Any, error: type[BaseException]
+    make: Callable[..., Tasks], error: type[BaseException]
 ) -> None:
     tasks = make()
 
@@ -329,7 +337,7 @@ async def test_a_task_that_wants_to_exit_does_not_take_the_worker_along(
 # -- guarantees
 
 
-async def test_at_most_once_is_not_run_again(make: Any, proxy: Proxy) -> None:
+async def test_at_most_once_is_not_run_again(make: Callable[..., Tasks], proxy: Proxy) -> None:
     tasks = make(guarantee="at_most_once", at=proxy.url)
     runs: list[str] = []
     begun = asyncio.Event()
@@ -351,7 +359,7 @@ async def test_at_most_once_is_not_run_again(make: Any, proxy: Proxy) -> None:
     assert len(runs) == 2
 
 
-async def test_at_least_once_is_run_again(make: Any, proxy: Proxy) -> None:
+async def test_at_least_once_is_run_again(make: Callable[..., Tasks], proxy: Proxy) -> None:
     tasks = make(at=proxy.url)
     runs: list[str] = []
     begun = asyncio.Event()
@@ -371,7 +379,7 @@ async def test_at_least_once_is_run_again(make: Any, proxy: Proxy) -> None:
         assert await handle.result(timeout=WAIT_S) is None
 
 
-async def test_effectively_once_is_done_once(make: Any, proxy: Proxy) -> None:
+async def test_effectively_once_is_done_once(make: Callable[..., Tasks], proxy: Proxy) -> None:
     once = MemoryOnce()
     tasks = make(guarantee="effectively_once", once=once, at=proxy.url)
     runs: list[str] = []
@@ -393,7 +401,7 @@ async def test_effectively_once_is_done_once(make: Any, proxy: Proxy) -> None:
     assert len(runs) == 1
 
 
-async def test_what_is_sent_twice_under_one_key_is_done_once(make: Any) -> None:
+async def test_what_is_sent_twice_under_one_key_is_done_once(make: Callable[..., Tasks]) -> None:
     tasks = make(guarantee="effectively_once", once=MemoryOnce())
     runs: list[int] = []
 
@@ -410,7 +418,7 @@ async def test_what_is_sent_twice_under_one_key_is_done_once(make: Any) -> None:
     assert runs == [7]
 
 
-async def test_a_task_that_another_worker_holds_is_waited_for(make: Any) -> None:
+async def test_a_task_that_another_worker_holds_is_waited_for(make: Callable[..., Tasks]) -> None:
     once = MemoryOnce()
     tasks = make(guarantee="effectively_once", once=once)
     runs: list[int] = []
@@ -426,7 +434,7 @@ async def test_a_task_that_another_worker_holds_is_waited_for(make: Any) -> None
         assert await handle.result(timeout=WAIT_S) == 7
 
 
-async def test_a_retry_under_effectively_once(make: Any) -> None:
+async def test_a_retry_under_effectively_once(make: Callable[..., Tasks]) -> None:
     tasks = make(guarantee="effectively_once", once=MemoryOnce(), retry=Retry(3, Fixed(0.01)))
 
     @tasks.task
@@ -449,7 +457,7 @@ async def test_a_retry_under_effectively_once(make: Any) -> None:
 # -- times
 
 
-async def test_a_task_can_wait(make: Any) -> None:
+async def test_a_task_can_wait(make: Callable[..., Tasks]) -> None:
     tasks = make()
 
     @tasks.task
@@ -473,7 +481,7 @@ async def test_a_task_can_wait(make: Any) -> None:
 # -- cancelling
 
 
-async def test_a_task_that_runs_can_be_cancelled(make: Any) -> None:
+async def test_a_task_that_runs_can_be_cancelled(make: Callable[..., Tasks]) -> None:
     tasks = make()
     begun = asyncio.Event()
 
@@ -492,7 +500,7 @@ async def test_a_task_that_runs_can_be_cancelled(make: Any) -> None:
         assert await handle.status() is Status.CANCELLED
 
 
-async def test_a_task_that_waits_can_be_cancelled(make: Any) -> None:
+async def test_a_task_that_waits_can_be_cancelled(make: Callable[..., Tasks]) -> None:
     tasks = make()
     ran: list[int] = []
 
@@ -514,7 +522,7 @@ async def test_a_task_that_waits_can_be_cancelled(make: Any) -> None:
 # -- events
 
 
-async def test_callbacks_hear_what_happens(make: Any) -> None:
+async def test_callbacks_hear_what_happens(make: Callable[..., Tasks]) -> None:
     tasks = make()
     heard: list[tuple[str, str, int]] = []
 
@@ -539,7 +547,7 @@ async def test_callbacks_hear_what_happens(make: Any) -> None:
     ]
 
 
-async def test_other_processes_hear_what_tasks_emit(make: Any) -> None:
+async def test_other_processes_hear_what_tasks_emit(make: Callable[..., Tasks]) -> None:
     tasks = make(publish_events=True)
     other = make(name=tasks.name)
     heard: list[Event] = []
@@ -563,7 +571,7 @@ async def test_other_processes_hear_what_tasks_emit(make: Any) -> None:
 # -- order
 
 
-async def test_what_has_one_key_runs_in_order_and_one_by_one(make: Any) -> None:
+async def test_what_has_one_key_runs_in_order_and_one_by_one(make: Callable[..., Tasks]) -> None:
     tasks = make()
     ran: dict[str, list[int]] = {"a": [], "b": [], "c": []}
     running: set[str] = set()
@@ -587,7 +595,7 @@ async def test_what_has_one_key_runs_in_order_and_one_by_one(make: Any) -> None:
     assert all(numbers == list(range(20)) for numbers in ran.values())
 
 
-async def test_urgent_tasks_come_first(make: Any) -> None:
+async def test_urgent_tasks_come_first(make: Callable[..., Tasks]) -> None:
     from broker.client.spec import QueueSpec
 
     tasks = make(spec=QueueSpec(max_priority=5))
@@ -608,7 +616,9 @@ async def test_urgent_tasks_come_first(make: Any) -> None:
 # -- stopping and reconnecting
 
 
-async def test_a_worker_that_stops_lets_tasks_end_and_hands_back_the_others(make: Any) -> None:
+async def test_a_worker_that_stops_lets_tasks_end_and_hands_back_the_others(
+    make: Callable[..., Tasks],
+) -> None:
     tasks = make()
     ended: list[int] = []
     begun = asyncio.Event()
@@ -632,7 +642,7 @@ async def test_a_worker_that_stops_lets_tasks_end_and_hands_back_the_others(make
         assert [await one.result(timeout=WAIT_S) for one in handles] == list(range(6))
 
 
-async def test_what_does_not_end_in_time_is_handed_back(make: Any) -> None:
+async def test_what_does_not_end_in_time_is_handed_back(make: Callable[..., Tasks]) -> None:
     tasks = make()
     attempts: list[int] = []
     begun = asyncio.Event()
@@ -660,7 +670,9 @@ async def test_what_does_not_end_in_time_is_handed_back(make: Any) -> None:
     assert attempts == [1, 1]
 
 
-async def test_a_cut_line_is_survived_by_both_sides(make: Any, proxy: Proxy) -> None:
+async def test_a_cut_line_is_survived_by_both_sides(
+    make: Callable[..., Tasks], proxy: Proxy
+) -> None:
     tasks = make(at=proxy.url)
 
     @tasks.task

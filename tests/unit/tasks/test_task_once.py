@@ -197,7 +197,7 @@ async def test_redis_does_effects_with_the_mark(redis_url: str, key: str) -> Non
     assert not await store.complete(key, "a", OUTCOME, [effect])
     redis = Redis.from_url(redis_url)
     assert await redis.get(f"sold:{key}") == b"2"
-    await redis.aclose()  # type: ignore[no-untyped-call]
+    await redis.aclose()
     await store.close()
 
 

@@ -130,7 +130,7 @@ def test_an_outcome_survives_being_written(codec: str) -> None:
 
 def test_a_failure_says_what_and_where() -> None:
     try:
-        {}["hare"]
+        dict[str, int]()["hare"]
     except KeyError as problem:
         failure = Failure.of(problem)
 
