@@ -14,6 +14,7 @@ the name; and it says what Python's engine would say.
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Final, NamedTuple
 
 from broker.auth.pattern_tree import (
@@ -113,7 +114,12 @@ def _compiled(text: str, flags: re.RegexFlag) -> re.Pattern[str]:
         )
 
     try:
-        return re.compile(text, flags)
+        with warnings.catch_warnings():
+            # Python warns of what a later one may read otherwise, and writes that where it likes.
+            warnings.simplefilter("error", FutureWarning)
+            return re.compile(text, flags)
+    except FutureWarning as problem:
+        raise PatternError(f"{str(problem).lower()}: write \\[ for a bracket in a set") from None
     except re.error as error:
         raise PatternError(error.msg, error.pos) from None
     except (RecursionError, OverflowError):

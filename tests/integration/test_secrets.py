@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -92,7 +92,7 @@ class Server:
         connection.close()
         return answer
 
-    def connect(self, user: str, password: str) -> object:
+    def connect(self, user: str, password: str) -> Any:
         return pika.BlockingConnection(
             pika.ConnectionParameters(
                 "127.0.0.1", self.amqp_port, credentials=pika.PlainCredentials(user, password)
@@ -138,7 +138,7 @@ def assert_clean(text: str, where: str) -> None:
 
 def test_no_password_is_anywhere(server: Server) -> None:
     for user, password in (("shown", IN_CONFIG), ("filed", IN_FILE), ("varied", IN_VARIABLE)):
-        server.connect(user, password).close()  # type: ignore[attr-defined]
+        server.connect(user, password).close()
         with pytest.raises(pika.exceptions.AMQPError) as refused:
             server.connect(user, WRONG)
 
