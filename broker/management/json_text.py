@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -74,6 +75,7 @@ def parse_object(raw: bytes) -> JSON:
     return value
 
 
+@lru_cache(maxsize=1024)
 def rfc3339(wall_ms: int) -> str:
     """A time as RabbitMQ 4 writes it."""
     moment = datetime.fromtimestamp(wall_ms / 1000, UTC)

@@ -6,7 +6,9 @@ A list may be long: rows are made and written a few at a time, and the loop has 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from aiohttp import web
@@ -16,7 +18,7 @@ from broker.management.errors import BadRequest
 from broker.management.json_text import JSON, render, render_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping
 
     from broker.management.call import Call
 
@@ -32,7 +34,14 @@ VERDICTS_MAX: Final = 20_000
 """Names that are remembered for a pattern."""
 
 T = TypeVar("T")
+Order = Callable[[Sequence[T]], Sequence[float]] | Callable[[Sequence[T]], Sequence[str]]
+"""The values of one column, all of one type."""
+
 Columns = list[list[str]]
+
+
+Matcher = Callable[[Sequence[str]], Iterable[bool]]
+"""Tells of each name of a list whether it is meant."""
 
 
 class Paging(NamedTuple):
@@ -40,7 +49,7 @@ class Paging(NamedTuple):
 
     page: int
     size: int
-    is_match: Callable[[str], bool] | None
+    matches: Matcher | None
 
 
 def paging_of(call: Call) -> Paging | None:
@@ -72,13 +81,13 @@ def _number(text: str) -> int:
         raise BadRequest("Pagination parameters are invalid") from None
 
 
-def _filter_of(name: str, is_pattern: bool) -> Callable[[str], bool] | None:
+def _filter_of(name: str, is_pattern: bool) -> Matcher | None:
     if not name:
         return None
 
     if not is_pattern:
         wanted = name.lower()
-        return lambda text: wanted in text.lower()
+        return lambda names: [wanted in one.lower() for one in names]
 
     if len(name) > PATTERN_CHARACTERS_MAX:
         raise BadRequest(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
@@ -87,27 +96,29 @@ def _filter_of(name: str, is_pattern: bool) -> Callable[[str], bool] | None:
 
 
 @lru_cache(maxsize=4)
-def _matcher(text: str) -> Callable[[str], bool]:
+def _matcher(text: str) -> Matcher:
     """What a pattern matches. Who asks with one asks again: autoscalers do every few seconds."""
     try:
         matches = Pattern(text, ignores_case=True).matches
     except PatternError:
         # RabbitMQ 4.3: a pattern that does not compile matches nothing.
-        return lambda _text: False
+        return lambda names: [False] * len(names)
 
     verdicts: dict[str, bool] = {}
 
-    def is_match(name: str) -> bool:
-        verdict = verdicts.get(name)
-        if verdict is None:
-            if len(verdicts) >= VERDICTS_MAX:
-                verdicts.clear()
+    def match(names: Sequence[str]) -> Iterable[bool]:
+        known = list(map(verdicts.get, names))
+        if None not in known:
+            return [bool(one) for one in known]
 
-            verdict = verdicts[name] = matches(name)
+        found = [matches(one) for one in names]
+        if len(verdicts) + len(names) > VERDICTS_MAX:
+            verdicts.clear()
 
-        return verdict
+        verdicts.update(islice(zip(names, found, strict=True), VERDICTS_MAX))
+        return found
 
-    return is_match
+    return match
 
 
 def columns_of(call: Call) -> Columns | None:
@@ -170,7 +181,7 @@ async def answer_list(
     *,
     name_of: Callable[[T], str],
     is_paged: bool = True,
-    orders: Mapping[str, Callable[[T], float] | Callable[[T], str]] | None = None,
+    orders: Mapping[str, Order[T]] | None = None,
 ) -> web.Response:
     """Answer with a list of rows.
 
@@ -180,27 +191,31 @@ async def answer_list(
         row_of: makes a row.
         name_of: what a filter for names looks at.
         is_paged: whether RabbitMQ has pages of this list.
-        orders: keys of rows whose values are known without making the row, each of one type.
+        orders: keys of rows whose values are known without making the rows.
 
     """
     paging = paging_of(call) if is_paged else None
     columns = columns_of(call)
     total = len(items)
-    if paging is not None and paging.is_match is not None:
-        items = [item for item in items if paging.is_match(name_of(item))]
+    if paging is not None and paging.matches is not None:
+        items = list(compress(items, paging.matches(list(map(name_of, items)))))
 
     filtered = len(items)
     sort = call.query.get("sort", "")
     value_of = (orders or {}).get(sort)
     if not sort or value_of is not None:
         is_reverse = call.flag("sort_reverse")
+        places: Sequence[int] = range(filtered)
         if value_of is not None:
-            items = sorted(items, key=value_of, reverse=is_reverse)
+            places = sorted(places, key=value_of(items).__getitem__, reverse=is_reverse)
         elif is_reverse:
-            items = list(reversed(items))
+            places = places[::-1]
 
         if paging is not None:
-            items = _page(items, paging)
+            places = _page(places, paging)
+
+        if places != range(filtered):
+            items = [items[place] for place in places]
 
         return await _answer_rows(call, items, row_of, columns, (paging, total, filtered))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from broker.core.queue.quorum import QuorumQueue
@@ -17,7 +19,7 @@ from broker.management.routes import Route
 from broker.management.samples import ranges_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from aiohttp import web
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.management.call import Call
     from broker.management.json_text import JSON
+    from broker.management.paging import Order
     from broker.metrics.sampler import Sampler
 
 __all__ = ["ROUTES", "queue_in_path"]
@@ -44,32 +47,28 @@ def queue_in_path(call: Call) -> Queue:
     return queue
 
 
-def _name_of(queue: Queue) -> str:
-    return queue.name
-
-
 def _vhost_name(vhost: VirtualHost) -> str:
     return vhost.name
 
 
-def _orders(sampler: Sampler) -> dict[str, Callable[[Queue], float] | Callable[[Queue], str]]:
+def _orders(sampler: Sampler) -> dict[str, Order[Queue]]:
     """What queues are sorted by most often."""
-    orders: dict[str, Callable[[Queue], float] | Callable[[Queue], str]] = {
-        "name": _name_of,
-        "messages": lambda queue: int(queue.ready_count + queue.unacked_count),
-        "messages_ready": lambda queue: int(queue.ready_count),
-        "messages_unacknowledged": lambda queue: int(queue.unacked_count),
-        "consumers": lambda queue: len(queue.consumers),
-        "type": lambda queue: queue.type,
+    orders: dict[str, Order[Queue]] = {
+        "name": lambda queues: [one.name for one in queues],
+        "messages": lambda queues: [int(one.ready_count + one.unacked_count) for one in queues],
+        "messages_ready": lambda queues: [int(one.ready_count) for one in queues],
+        "messages_unacknowledged": lambda queues: [int(one.unacked_count) for one in queues],
+        "consumers": lambda queues: [len(one.consumers) for one in queues],
+        "type": lambda queues: [one.type for one in queues],
     }
     for key in ("publish", "deliver_get", "ack"):
-        orders[f"message_stats.{key}_details.rate"] = partial(_rate, sampler, key)
+        orders[f"message_stats.{key}_details.rate"] = partial(_rates, sampler, key)
 
     return orders
 
 
-def _rate(sampler: Sampler, key: str, queue: Queue) -> float:
-    return sampler.rate(queue, key)
+def _rates(sampler: Sampler, key: str, queues: Sequence[Queue]) -> list[float]:
+    return [sampler.rate(queue, key) for queue in queues]
 
 
 async def list_queues(call: Call) -> web.Response:
@@ -87,18 +86,15 @@ async def list_of_user(call: Call) -> web.Response:
 
 
 async def _answer(call: Call, vhosts: list[VirtualHost]) -> web.Response:
-    queues = [
-        queue
-        for vhost in sorted(vhosts, key=_vhost_name)
-        for queue in call.site.queues_in_order(vhost)
-    ]
+    in_order = [call.site.queues_in_order(vhost) for vhost in sorted(vhosts, key=_vhost_name)]
+    queues = in_order[0] if len(in_order) == 1 else list(chain.from_iterable(in_order))
     if call.flag("disable_stats"):
         row_of = partial(queue_totals_row, call.site, with_totals=call.flag("enable_queue_totals"))
     else:
         row_of = partial(queue_row, call.site, ranges_of(call))
 
     return await answer_list(
-        call, queues, row_of, name_of=_name_of, orders=_orders(call.site.sampler)
+        call, queues, row_of, name_of=attrgetter("name"), orders=_orders(call.site.sampler)
     )
 
 
