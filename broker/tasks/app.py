@@ -381,6 +381,14 @@ class _Decorator:
         task: Task[..., Any, Any] = Task(
             self._app, function, self._name or name_of(function), self._options
         )
+        if periodic is not None:
+            try:
+                task.signature.check((), {})
+            except TypeError as problem:
+                raise InvalidValue(
+                    f"nobody is there to give {task.name} its arguments: {problem}"
+                ) from None
+
         self._app.register(task, periodic)
         return task
 

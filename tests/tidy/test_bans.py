@@ -42,8 +42,18 @@ TASK_HOMES: Final = (
     "broker/tasks/",
     "broker/testing/",
 )
-REAL_TIME: Final = ("tests/attacks/", "tests/crash/", "tests/soak/")
-"""Its brokers are processes that are killed at some moment, so that moment has to come."""
+REAL_TIME: Final = (
+    "tests/attacks/",
+    "tests/crash/",
+    "tests/helpers/servers.py",
+    "tests/helpers/waiting.py",
+    "tests/integration/toolkit/test_tasks_",
+    "tests/soak/",
+    "tests/task_chaos/",
+    "tests/unit/tasks/",
+)
+"""Processes that are killed at some moment, so that moment has to come; servers of others, which
+announce nothing; and tasks that take their time."""
 
 MODULES_WITHOUT_ALL: Final = {"broker/__main__.py"}
 

@@ -91,7 +91,8 @@ async def test_none_is_a_result(make: Callable[..., Tasks]) -> None:
         return None
 
     async with Worker(tasks):
-        assert await (await nothing.q()).result(timeout=WAIT_S) is None
+        outcome = await (await nothing.q()).wait(WAIT_S)
+        assert (outcome.status, outcome.value) == (Status.SUCCEEDED, None)
 
 
 async def test_a_function_that_blocks_runs_in_a_thread(make: Callable[..., Tasks]) -> None:
@@ -144,7 +145,7 @@ async def test_arguments_that_do_not_fit_are_refused_where_they_are_sent(
         return x + y
 
     with pytest.raises(TypeError, match="add: missing a required argument: 'y'"):
-        await add.q(1)
+        await add.q(1)  # type: ignore[call-arg]
 
 
 async def test_arguments_of_another_type_fail_and_are_not_retried(
@@ -157,10 +158,11 @@ async def test_arguments_of_another_type_fail_and_are_not_retried(
         return x
 
     async with Worker(tasks):
+        wrong: Any = "two"
         with pytest.raises(TaskFailed, match="Expected `int`, got `str`"):
-            await (await add.q("two")).result(timeout=WAIT_S)
+            await (await add.q(wrong)).result(timeout=WAIT_S)
 
-        outcome = await (await add.q("two")).wait(WAIT_S)
+        outcome = await (await add.q(wrong)).wait(WAIT_S)
         assert outcome.attempt == 1
 
 
@@ -376,7 +378,7 @@ async def test_at_least_once_is_run_again(make: Callable[..., Tasks], proxy: Pro
         await asyncio.wait_for(begun.wait(), WAIT_S)
         await proxy.cut()
         await until(lambda: len(runs) == 2)
-        assert await handle.result(timeout=WAIT_S) is None
+        await handle.result(timeout=WAIT_S)
 
 
 async def test_effectively_once_is_done_once(make: Callable[..., Tasks], proxy: Proxy) -> None:

@@ -274,6 +274,15 @@ def test_a_time_has_to_be_one(given: dict[str, Any]) -> None:
         x.sched(**given)
 
 
+def test_a_periodic_task_takes_no_arguments() -> None:
+    def greedy(x: int) -> int:
+        return x
+
+    every: Any = Tasks().every(60)
+    with pytest.raises(InvalidValue, match="its arguments: missing a required argument: 'x'"):
+        every(greedy)
+
+
 def test_only_the_senders_options_change_for_one_sending() -> None:
     @Tasks().task(name="x")
     def x() -> None: ...

@@ -49,9 +49,8 @@ def report() -> int:
 
 
 async def use() -> None:
-    coroutine = add(1, 2)
-    assert_type(coroutine, Coroutine[Any, Any, int])
-    assert_type(await coroutine, int)
+    called: Coroutine[Any, Any, int] = add(1, 2)
+    assert_type(await called, int)
     assert_type(shout("a"), str)
     assert_type(await add.q(1, y=2), Handle[int])
     assert_type(await (await add.q(1)).result(timeout=1), int)
@@ -73,7 +72,3 @@ async def misuse() -> None:
     await add.later(3, "one")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
     await plain.q("a", True)  # type: ignore[call-arg, arg-type] # pyright: ignore[reportCallIssue]
     tasks.task(colour="red")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
-
-
-@tasks.every(60)  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-async def greedy(x: int) -> None: ...
