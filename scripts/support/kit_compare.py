@@ -1,7 +1,7 @@
 """Ten things that programs count on, tried through kombu on whatever is said to stand for a broker.
 
-``python -m scripts.support.kit_compare memory://`` and the like print what holds there; docs/testing.md has
-the results side by side.
+``python -m scripts.support.kit_compare memory://`` and the like print what holds there;
+docs/testing.md has the results side by side.
 """
 
 from __future__ import annotations
@@ -33,7 +33,14 @@ class Bench:
     def name(self, what: str) -> str:
         return f"kit-{what}-{self._suffix}"
 
-    def queue(self, what: str = "q", *, exchange: str = "", key: str = "", **arguments: Any) -> str:
+    def queue(
+        self,
+        arguments: dict[str, Any] | None = None,
+        what: str = "q",
+        *,
+        exchange: str = "",
+        key: str = "",
+    ) -> str:
         """Declare a queue, bound to a topic exchange if one is named."""
         name = self.name(what)
         source = kombu.Exchange(exchange, "topic") if exchange else None
@@ -94,23 +101,23 @@ def a_lost_connection_gives_back_what_it_held(bench: Bench) -> bool:
 
 
 def a_rejected_message_is_dead_lettered(bench: Bench) -> bool:
-    dead = bench.queue("dead")
+    dead = bench.queue(what="dead")
     letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead}
-    queue = bench.queue(**letters)
+    queue = bench.queue(letters)
     bench.publish(queue)
     bench.get(queue, no_ack=False).reject()
     return bench.get(dead) is not None
 
 
 def messages_expire(bench: Bench) -> bool:
-    queue = bench.queue(**{"x-message-ttl": 20})
+    queue = bench.queue({"x-message-ttl": 20})
     bench.publish(queue)
     time.sleep(0.2)
     return bench.get(queue) is None
 
 
 def priorities_come_first(bench: Bench) -> bool:
-    queue = bench.queue(**{"x-max-priority": 9})
+    queue = bench.queue({"x-max-priority": 9})
     bench.publish(queue, "low", priority=1)
     bench.publish(queue, "high", priority=9)
     first = bench.get(queue)
@@ -118,12 +125,12 @@ def priorities_come_first(bench: Bench) -> bool:
 
 
 def a_queue_of_other_arguments_is_refused(bench: Bench) -> bool:
-    bench.queue(**{"x-max-length": 5})
-    return _is_refused(lambda: bench.queue(**{"x-max-length": 6}))
+    bench.queue({"x-max-length": 5})
+    return _is_refused(lambda: bench.queue({"x-max-length": 6}))
 
 
 def a_full_queue_refuses_a_publish(bench: Bench) -> bool:
-    queue = bench.queue(**{"x-max-length": 1, "x-overflow": "reject-publish"})
+    queue = bench.queue({"x-max-length": 1, "x-overflow": "reject-publish"})
     bench.publish(queue)
     return _is_refused(lambda: bench.publish(queue))
 
