@@ -16,7 +16,7 @@ from urllib.parse import quote_plus
 from broker.wire.tables import encode_table
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
+    from mypy_extensions import i16, i64
 
     from broker.core.exchange.base import Exchange
     from broker.core.journal import Journal
@@ -70,7 +70,7 @@ class Destination:
         """Itself, if it is a queue."""
         return None
 
-    def level_of(self, priority: i64) -> int:
+    def level_of(self, priority: i16) -> int:
         """The level that a message of that priority stands in."""
         return 0
 

@@ -304,17 +304,13 @@ class DeadLetters:
         assert exchange_name is not None
         key = settings.dead_letter_routing_key
         if key is None:
-            address = Address(exchange_name, old.routing_key, old.cc_keys, old.bcc_keys)
+            address = Address(exchange_name, old.routing_key, old.cc_keys, old.bcc_keys, history)
         else:
-            address = Address(exchange_name, key)
+            address = Address(exchange_name, key, history=history)
 
         raw = set_encoded_headers(without_expiration(properties.raw), history.to_headers())
         content = content_with_properties(message.content, raw)
-        letter = Message(
-            address, content, message.body_size, message.is_persistent, message.priority
-        )
-        letter.history = history
-        return letter
+        return Message(address, content, message.body_size, message.is_persistent, message.priority)
 
 
 def _hand_over_certainly(

@@ -22,7 +22,7 @@ from broker.store.records import u32_at, u64_at
 from broker.wire.tables import Arguments, Field, decode_table, encode_field, encode_table
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
+    from mypy_extensions import i16, i64
 
 __all__ = [
     "BOUND",
@@ -121,7 +121,7 @@ def encode_head(message: Message, row_count: i64, kind: i64) -> bytes:
     if address.cc_keys or address.bcc_keys:
         flags |= HAS_KEYS
 
-    priority: i64 = message.priority
+    priority: i16 = message.priority
     if priority >= 0:
         flags |= HAS_PRIORITY
     else:
@@ -202,7 +202,7 @@ class StoredMessage:
         self._end: i64 = end
         self.kind: i64 = buffer[start]
         self.flags: i64 = buffer[start + 1]
-        self.priority: i64 = buffer[start + 2] if self.flags & HAS_PRIORITY else -1
+        self.priority: i16 = buffer[start + 2] if self.flags & HAS_PRIORITY else -1
         self.row_count: i64 = buffer[start + 3]
         self.row_bytes: i64 = MOVED_ROW_BYTES if self.kind == MOVED else ROW_BYTES
         self._rows: i64 = start + HEAD_BYTES
@@ -291,7 +291,6 @@ class StoredMessage:
             )
             addresses[wire] = address
 
-        history: DeathHistory | None = None
         if self.flags & HAS_KEYS:
             stop: i64 = place + 4 + _long_at(buffer, place)
             keys = decode_table(buffer, place + 4, stop)
@@ -306,13 +305,14 @@ class StoredMessage:
         if self.flags & HAS_HISTORY:
             stop = place + 4 + _long_at(buffer, place)
             history = _history_of(decode_table(buffer, place + 4, stop))
+            address = Address(
+                address.exchange, address.routing_key, address.cc_keys, address.bcc_keys, history
+            )
             place = stop
 
         is_persistent = self.flags & IS_PERSISTENT != 0
         content = buffer[place : self._end]
-        message = Message(address, content, self.body_size(), is_persistent, self.priority)
-        message.history = history
-        return message
+        return Message(address, content, self.body_size(), is_persistent, self.priority)
 
 
 def _long_at(buffer: bytes, start: i64) -> i64:

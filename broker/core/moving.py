@@ -212,9 +212,9 @@ class Mover:
 
         old = copy.address
         if key is None:
-            copy.address = Address(name, old.routing_key, old.cc_keys, old.bcc_keys)
+            copy.address = Address(name, old.routing_key, old.cc_keys, old.bcc_keys, old.history)
         else:
-            copy.address = Address(name, key)
+            copy.address = Address(name, key, history=old.history)
 
         queues, _ = self.vhost.route_message(exchange, keys_of(copy), copy.properties())
         exchange.publish_in += 1
@@ -231,7 +231,7 @@ class Mover:
         key = _first_key(headers)
         exchange = _text_in(headers, "x-first-death-exchange")
         if key is not None and exchange is not None:
-            copy.address = Address(exchange, key)
+            copy.address = Address(exchange, key, history=copy.history)
 
         return self._queues_named(queue)
 

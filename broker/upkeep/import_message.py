@@ -44,6 +44,7 @@ class _Stored:
             _short(fields, "routing_key"),
             fields.texts("cc"),
             fields.texts("bcc"),
+            _history(fields),
         )
         raw = _raw_properties(fields)
         properties = parse_properties(raw)
@@ -57,7 +58,6 @@ class _Stored:
         )
         self.delay_ms = delay_of(properties)
         self.message.redelivered = fields.flag("redelivered", default=False)
-        self.message.history = _history(fields)
         self.deadline_ms = fields.number("deadline_ms")
         self.returns = fields.number("delivery_count") or 0
         self.ready_at_ms = fields.number("ready_at_ms") or 0

@@ -21,7 +21,7 @@ from broker.wire.tables import (
 )
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64
+    from mypy_extensions import i16, i64
 
     from broker.wire.tables import Arguments, Field
 
@@ -160,7 +160,7 @@ class Properties:
         self.flags: i64 = flags
         self.delivery_mode: i64 = 0
         self.is_persistent = False
-        self.priority: i64 = -1
+        self.priority: i16 = -1
         self.expiration: str | None = None
         self.user_id: str | None = None
         self.reply_to: str | None = None

@@ -11,18 +11,21 @@ from __future__ import annotations
 import heapq
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message import GONE, NO_DEADLINE, Message
+from broker.core.message import GONE, NO_DEADLINE, Address, Message
 from broker.core.queue.ready import Ready
 
 if TYPE_CHECKING:
     from array import array
 
-    from mypy_extensions import i64
+    from mypy_extensions import i16, i64
 
     from broker.core.binding import Destination
     from broker.core.journal import Journal
 
 __all__ = ["AnywhereReady"]
+
+NOWHERE: Final = Address("", "")
+"""Of a message that is hollow: its own may hold a history."""
 
 SWEEP_MIN: Final = 64
 """Hollow messages, or outdated deadlines, below this number are not worth a sweep."""
@@ -128,7 +131,7 @@ class AnywhereReady(Ready):
         taken = message.twin()
         message.content = b""
         message.body_size = 0
-        message.history = None
+        message.address = NOWHERE
         message.deadline_ms = GONE
         self._hollow_count += 1
         if self._hollow_count > SWEEP_MIN and self._hollow_count > self._count:
@@ -188,7 +191,7 @@ class AnywhereReady(Ready):
         """The parts that are served one before the other, the first first, with their levels."""
         return self.inner.levels()
 
-    def level_of(self, priority: i64) -> int:
+    def level_of(self, priority: i16) -> int:
         """The level that a message of that priority belongs to."""
         return self.inner.level_of(priority)
 

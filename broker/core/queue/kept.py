@@ -16,7 +16,7 @@ from broker.limits import HOT_BYTES_MAX, HOT_MESSAGES_MAX
 if TYPE_CHECKING:
     from array import array
 
-    from mypy_extensions import i64
+    from mypy_extensions import i16, i64
 
     from broker.core.journal import Journal
     from broker.core.message import Message
@@ -83,7 +83,7 @@ class KeptMessages(Destination):
         if journal is not None:
             journal.forget(messages)
 
-    def level_of(self, priority: i64) -> int:
+    def level_of(self, priority: i16) -> int:
         """The level that a message of that priority stands in."""
         return self.ready.level_of(priority)
 

@@ -65,7 +65,6 @@ class ReturnedMessage(Message):
         )
         self.position = message.position
         self.deadline_ms = message.deadline_ms
-        self.history = message.history
         self.redelivered = True
         # As it was published: what leaves for another queue takes no count along (rule DL-17).
         self.plain_content: bytes = message.content

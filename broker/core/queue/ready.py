@@ -20,7 +20,7 @@ from broker.limits import HOT_BYTES_MAX
 if TYPE_CHECKING:
     from array import array
 
-    from mypy_extensions import i64
+    from mypy_extensions import i16, i64
 
     from broker.core.binding import Destination
     from broker.core.journal import Journal
@@ -180,7 +180,7 @@ class Ready:
         """Those of them that are served before what lies on disk."""
         return list(self._fresh)
 
-    def level_of(self, priority: i64) -> int:
+    def level_of(self, priority: i16) -> int:
         """The level that a message of that priority belongs to."""
         return 0
 
@@ -305,10 +305,10 @@ class PriorityReady(Ready):
         self._levels.clear()
         self._filled = 0
 
-    def level_of(self, priority: i64) -> int:
+    def level_of(self, priority: i16) -> int:
         """The level that a message of that priority, or of none (-1), belongs to."""
-        shown: i64 = priority if priority >= 0 else self._priority_absent
-        return int(min(shown, self._priority_max))
+        shown = int(priority) if priority >= 0 else int(self._priority_absent)
+        return min(shown, int(self._priority_max))
 
     def _level_of(self, message: Message) -> Ready:
         """The level a message is about to be added to."""
