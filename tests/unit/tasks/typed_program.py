@@ -6,11 +6,13 @@ an ignore that nothing needed would be an error.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from datetime import date
-from typing import Any, assert_type
+from typing import TYPE_CHECKING, Any, assert_type
 
 from broker.tasks import Fixed, Handle, MemoryOnce, Partitions, Retry, Status, Tasks
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
 
 tasks = Tasks("amqp://localhost/", once=MemoryOnce(), codec="msgpack", results=None)
 
@@ -70,5 +72,5 @@ async def misuse() -> None:
     await add.q(1, z=2)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     await add.sched(delay=3)()  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     await add.later(3, "one")  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
-    await plain.q("a", True)  # type: ignore[call-arg, arg-type] # pyright: ignore[reportCallIssue]
+    await plain.q("a", True)  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
     tasks.task(colour="red")  # type: ignore[call-overload] # pyright: ignore[reportCallIssue]
