@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from broker.core.queue.quorum import QuorumQueue
 from broker.core.release import NO_RELEASE, RELEASES
 from broker.core.settings import NodeSettings
 from tests.helpers.session import World, publish
@@ -163,7 +164,9 @@ def test_quorum_queues_give_up_by_themselves_or_never(release: str, limit: int) 
     arguments = {"x-queue-type": "quorum"}
     world.open(1).ask(1, "queue.declare", queue="q", durable=True, arguments=arguments)
 
-    assert world.vhost.queues["q"].delivery_limit == limit
+    queue = world.vhost.queues["q"]
+    assert isinstance(queue, QuorumQueue)
+    assert queue.delivery_limit == limit
 
 
 def test_releases_are_known_by_their_names() -> None:
