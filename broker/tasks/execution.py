@@ -172,7 +172,9 @@ class Execution:
     async def _attempt(self, call: Call, store: IdempotencyStore | None) -> None:
         task = call.task
         number = self._board.begin(call.id, task.name, call.attempt)
-        self.cancellable[call.id] = asyncio.current_task()  # type: ignore[assignment]
+        this = asyncio.current_task()
+        assert this is not None
+        self.cancellable[call.id] = this
         running = Running(
             call.id,
             task.name,
@@ -196,7 +198,7 @@ class Execution:
                 raise
 
             # It was cancelled by name, not with the worker.
-            asyncio.current_task().uncancel()  # type: ignore[union-attr]
+            this.uncancel()
             await self._conclude(call, Outcome(Status.CANCELLED, attempt=call.attempt))
             return
         except (KeyboardInterrupt, SystemExit) as problem:

@@ -91,7 +91,7 @@ class Worker:
         self._execution: Execution | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._consumer_tags: list[str] = []
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: dict[asyncio.Task[None], Received] = {}
         self._waiting: deque[Received] = deque()
         self._background: list[asyncio.Task[None]] = []
         self._is_stopping = False
@@ -275,28 +275,27 @@ class Worker:
     def _begin(self, message: Received) -> None:
         assert self._execution is not None
         task = asyncio.get_running_loop().create_task(self._execution.run(message))
-        self._running.add(task)
+        self._running[task] = message
         task.add_done_callback(self._ended)
-        task.leveret_message = message  # type: ignore[attr-defined]
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        message = self._running.pop(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             # The store, the results or the broker failed, not the task: it is not settled, and goes
             # to somebody else.
             LOG.error("handed back, because of: %r", error, exc_info=error)
             # Not at once: it would come back at once, to fail again.
-            asyncio.get_running_loop().call_later(FAULT_S, self._nack, task)
+            asyncio.get_running_loop().call_later(FAULT_S, self._nack, message)
         elif task.cancelled():
-            self._nack(task)
+            self._nack(message)
 
         if self._waiting and not self._is_stopping:
             self._begin(self._waiting.popleft())
 
-    def _nack(self, task: asyncio.Task[None]) -> None:
+    def _nack(self, message: Received) -> None:
         link = self.tasks.current_link()
         if link is not None:
-            link.port.nack(task.leveret_message, requeue=True)  # type: ignore[attr-defined]
+            link.port.nack(message, requeue=True)
 
     def _hand_back(self) -> None:
         link = self.tasks.current_link()

@@ -60,7 +60,8 @@ class _Listener:
                 self.task.cancel()
                 await asyncio.gather(self.task, return_exceptions=True)
 
-        await self.pubsub.aclose()  # type: ignore[no-untyped-call]
+        close: Callable[[], Awaitable[None]] = self.pubsub.aclose
+        await close()
 
     async def _listen(self) -> None:
         from redis.exceptions import RedisError
