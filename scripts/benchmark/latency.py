@@ -70,6 +70,8 @@ def run_fair(running: Running, options: Options) -> list[Measurement]:
         BLAST_LEAD_S + seconds * (1 + CONNECT_PART + HTTP_PART),
     )
     arguments = {"x-max-length": BLAST_QUEUE_MAX}
+    # The first request has the API loaded, and a password hashed: that is once, and told apart.
+    first = _http_times(running, 0.0)
     with (
         scratch_queues(running, [loud], arguments=arguments, may_be_left=True),
         Crew() as crew,
@@ -91,6 +93,7 @@ def run_fair(running: Running, options: Options) -> list[Measurement]:
         Measurement("fair-p99", percentile(times, 0.99) * 1e3, "ms"),
         Measurement("fair-worst", max(times) * 1e3, "ms"),
         Measurement("fair-connect-p50", percentile(connects, 0.5) * 1e3, "ms"),
+        *([Measurement("fair-http-first", first[0] * 1e3, "ms")] if first else []),
         *([Measurement("fair-http-p50", percentile(asked, 0.5) * 1e3, "ms")] if asked else []),
         *([Measurement("fair-http-worst", max(asked) * 1e3, "ms")] if asked else []),
     ]
