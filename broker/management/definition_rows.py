@@ -51,17 +51,20 @@ def queues_in(vhosts: list[VirtualHost]) -> Iterator[JSON]:
 
 
 def exchanges_in(vhosts: list[VirtualHost]) -> Iterator[JSON]:
-    """The exchanges that somebody has declared."""
+    """The exchanges that somebody has declared.
+
+    RabbitMQ 4.3 leaves internal ones out, but not their bindings, and refuses its own file then.
+    """
     for vhost in vhosts:
         for exchange in list(vhost.exchanges.values()):
-            if exchange.name and not exchange.name.startswith("amq.") and not exchange.internal:
+            if exchange.name and not exchange.name.startswith("amq."):
                 yield {
                     "name": exchange.name,
                     VHOST: vhost.name,
                     "type": exchange.type,
                     "durable": exchange.durable,
                     "auto_delete": exchange.auto_delete,
-                    "internal": False,
+                    "internal": exchange.internal,
                     "arguments": table_to_plain(exchange.arguments),
                 }
 

@@ -471,6 +471,11 @@ class Importer:
 
         def apply() -> None:
             place = node.vhosts[vhost]
+            queue = request.destination
+            if kind == "queue" and queue.startswith(SYSTEM_PREFIX) and queue not in place.queues:
+                # The queue was skipped; so is what binds it.
+                return
+
             bind(place, node.own_actor(place), request)
 
         self._add(at, vhost, apply)

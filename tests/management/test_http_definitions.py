@@ -303,3 +303,26 @@ async def test_exclusive_queues_and_their_bindings_stay_here() -> None:
         assert answer.headers["content-disposition"] == 'attachment; filename="myfile.json"'
         assert answer.facts["queues"] == []
         assert answer.facts["exchanges"] == []
+
+
+async def test_internal_exchanges_come_back_with_their_bindings() -> None:
+    async with http_broker() as client:
+        await client.put("/exchanges/%2F/in", {"type": "fanout", "internal": True})
+        await client.post("/bindings/%2F/e/amq.topic/e/in", {"routing_key": "a"})
+        exported = (await client.get("/definitions")).facts
+
+    async with http_broker() as client:
+        assert (await client.post("/definitions", exported)).status == 204
+        assert (await client.get("/exchanges/%2F/in")).facts["internal"] is True
+        assert len((await client.get("/bindings/%2F/e/amq.topic/e/in")).rows) == 1
+
+
+async def test_queues_that_a_broker_named_are_skipped_with_their_bindings() -> None:
+    document = {
+        "queues": [{"vhost": "/", "name": "amq.gen-1"}],
+        "bindings": [{"vhost": "/", "source": "amq.topic", "destination": "amq.gen-1"}],
+    }
+    async with http_broker() as client:
+        assert (await client.post("/definitions", document)).status == 204
+        assert (await client.get("/queues")).rows == []
+        assert (await client.get("/bindings")).rows == []
