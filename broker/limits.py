@@ -172,7 +172,7 @@ DROP_DELAY_MS: Final = 3_000
 
 EARLY_BYTES_MAX: Final = 1_048_576
 """What a client may send before it has logged in. Some send all they have without waiting for an
-answer; a handshake has a few hundred bytes, and whoever sends a megabyte does not mean to log in."""
+answer; a handshake has a few hundred bytes: whoever sends a megabyte does not mean to log in."""
 
 SOCKETS_MAX: Final = 65_536
 """Client sockets at once, where the system sets no lower bound: one buffer budget each, and about
