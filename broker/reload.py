@@ -23,7 +23,16 @@ from broker.core.user_commands import clear_permissions, delete_user
 from broker.errors import BrokerError
 from broker.logs import Log as EventLog
 from broker.node_state import state_of, without_spent_defaults
-from broker.reload_plan import ADD, CHANGE, ORPHAN, RESTART, Plan, make_plan
+from broker.reload_plan import (
+    ADD,
+    CHANGE,
+    ORPHAN,
+    RESTART,
+    Plan,
+    find_orphans,
+    make_plan,
+    named_in,
+)
 from broker.topology import apply_topology, check_topology
 
 if TYPE_CHECKING:
@@ -102,7 +111,8 @@ class Reloader:
         # Read for the reload that is under way: as it is in the file, and without what is spent.
         self._new = config
         self._wanted = config
-        self._old = config
+        # What the file has named and names no longer, for as long as it is there.
+        self._earlier: tuple[Config, ...] = ()
         self._load = load
         self._turn = asyncio.Lock()
 
@@ -151,10 +161,13 @@ class Reloader:
         except BrokerError as problem:
             return Outcome(nothing, False, (str(problem),))
 
-        self._old = without_spent_defaults(self.config, state_of(around.node))
-        plan = make_plan(self._old, self._wanted, around.node)
-        orphans = tuple(change.key for change in plan.of(ORPHAN)) if prunes else ()
-        return Outcome(plan, True, (), orphans)
+        old = without_spent_defaults(self.config, state_of(around.node))
+        orphans, _ = find_orphans(self._named(), self._new, around.node)
+        plan = make_plan(old, self._wanted, around.node, orphans)
+        return Outcome(plan, True, (), tuple(one.key for one in orphans) if prunes else ())
+
+    def _named(self) -> tuple[Config, ...]:
+        return (*self._earlier, named_in(self.config))
 
     async def _apply(self, outcome: Outcome, *, prunes: bool) -> Outcome:
         around = self._around
@@ -171,7 +184,8 @@ class Reloader:
             try:
                 self._take_on(new)
                 if prunes:
-                    _Pruning(around.node).run(self._old, self._wanted)
+                    for old in self._named():
+                        _Pruning(around.node).run(old, new)
             except Exception as fault:
                 faults.append(fault)
 
@@ -185,6 +199,7 @@ class Reloader:
 
         around.set_security(new)
 
+        _, self._earlier = find_orphans(self._named(), new, around.node)
         self.config = new
         await self._settle()
         return outcome

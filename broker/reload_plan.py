@@ -11,13 +11,23 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.core.policy import policy_from_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from broker.config.schema import BindingConfig, Config, PolicyConfig, VHostConfig
     from broker.core.node import Node
     from broker.core.vhost import VirtualHost
 
-__all__ = ["ADD", "CHANGE", "ORPHAN", "RESTART", "Change", "Plan", "make_plan"]
+__all__ = [
+    "ADD",
+    "CHANGE",
+    "ORPHAN",
+    "RESTART",
+    "Change",
+    "Plan",
+    "find_orphans",
+    "make_plan",
+    "named_in",
+]
 
 CHANGE: Final = "change"
 ADD: Final = "add"
@@ -108,13 +118,14 @@ class Plan(NamedTuple):
         return not self.changes
 
 
-def make_plan(old: Config, new: Config, node: Node) -> Plan:
+def make_plan(old: Config, new: Config, node: Node, orphans: Iterable[Change]) -> Plan:
     """Hold a new configuration against the one in force, and against what is there.
 
     Args:
         old: in force.
         new: to be in force.
         node: what is there.
+        orphans: what is there and no longer named.
 
     """
     return Plan(
@@ -122,7 +133,7 @@ def make_plan(old: Config, new: Config, node: Node) -> Plan:
             *_section_changes(old, new),
             *_user_changes(old, new, node),
             *_vhost_changes(old, new, node),
-            *_orphans(old, new, node),
+            *orphans,
         )
     )
 
@@ -288,6 +299,44 @@ def _policy_changes(
 
 
 # -- what the file no longer names
+
+
+def named_in(config: Config) -> Config:
+    """The users, virtual hosts and permissions that stand in the file, and none by default."""
+    names = config.origin.names
+    vhosts = tuple(
+        vhost if names(("vhosts", vhost.name, "permissions")) else vhost._replace(permissions=())
+        for vhost in config.vhosts
+    )
+    return config._replace(
+        users=config.users if names(("users",)) else (),
+        vhosts=vhosts if names(("vhosts",)) else (),
+    )
+
+
+def find_orphans(
+    olds: Iterable[Config], new: Config, node: Node
+) -> tuple[list[Change], tuple[Config, ...]]:
+    """What earlier configurations have named, is still there, and is not named any more.
+
+    Args:
+        olds: what the file has named, from time to time.
+        new: to be in force.
+        node: what is there.
+
+    Returns:
+        Each once, and those of the earlier configurations that are needed to find them again.
+
+    """
+    found: dict[Change, None] = {}
+    needed: list[Config] = []
+    for old in olds:
+        more = [change for change in _orphans(old, new, node) if change not in found]
+        if more:
+            found.update(dict.fromkeys(more))
+            needed.append(old)
+
+    return list(found), tuple(needed)
 
 
 def _orphans(old: Config, new: Config, node: Node) -> Iterator[Change]:

@@ -71,10 +71,6 @@ async def test_a_configuration_is_shown_and_then_taken_on(path: Path) -> None:
         assert kept.facts["pruned"] == []
         assert sorted(client.node.vhosts["/"].queues) == ["a", "b", "c"]
         assert client.node.settings.heartbeat_s == 5
-        # A file is held against the one before it: b is in none of the two any more.
-        write(path, FILE)
-        await client.post("/config/reload")
-        write(path, WITHOUT_B)
         pruned = await client.post("/config/reload", {"prune": "true"})
         assert pruned.facts["pruned"] == ["vhosts./.queues.b"]
         assert sorted(client.node.vhosts["/"].queues) == ["a", "c"]

@@ -251,6 +251,63 @@ async def test_with_prune_it_goes(scene: Scene) -> None:
     assert "config.pruned" in [event for event, _ in scene.records]
 
 
+async def test_what_was_reported_once_can_be_pruned_later(scene: Scene) -> None:
+    scene.write(FEWER)
+    await scene.reload()
+    scene.write(FEWER.replace("in: {durable: true}", "in: {durable: true}, new: {}"))
+    assert lines(await scene.reload()) == ["add vhosts./.queues.new", *ORPHANS]
+    scene.node.vhosts["/"].clear_policy("short")
+    scene.write(FEWER)
+    expected = [*ORPHANS, "orphan vhosts./.queues.new"]
+    expected.remove("orphan vhosts./.policies.short")
+    assert lines(await scene.reload(is_dry=True, prunes=True)) == expected
+    assert lines(await scene.reload(prunes=True)) == expected
+    assert sorted(scene.node.vhosts) == ["/"]
+    assert sorted(scene.node.vhosts["/"].queues) == ["in"]
+    assert lines(await scene.reload(prunes=True)) == []
+
+
+async def test_what_a_file_names_again_is_no_orphan(scene: Scene) -> None:
+    scene.write(FEWER)
+    await scene.reload()
+    scene.write(TOPOLOGY)
+    assert lines(await scene.reload(prunes=True)) == ["change users.old"]
+    assert sorted(scene.node.vhosts["/"].queues) == ["away", "in"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param("", "vhosts: {team: {}}\n", id="the virtual host"),
+        pytest.param(
+            "vhosts: {/: {}}\n",
+            "vhosts: {/: {permissions: {app: {configure: '', write: '', read: ''}}}}\n"
+            "users: [{name: app, password: p}, {name: guest, password: guest}]\n",
+            id="a permission by default",
+        ),
+        pytest.param(
+            "vhosts: {/: {permissions: {guest: {configure: '.*', write: '.*', read: '.*'}}}}\n",
+            "vhosts: {/: {}}\n",
+            id="a permission that is one by default now",
+        ),
+    ],
+)
+async def test_what_is_there_by_default_is_never_pruned(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    scene = Scene(tmp_path / "leveret.yaml")
+    scene.write(before)
+    await scene.start()
+    try:
+        scene.write(after)
+        outcome = await scene.reload(prunes=True)
+        assert outcome.plan.of("orphan") == []
+        assert "/" in scene.node.vhosts
+        assert scene.node.users.users["guest"].permission("/") is not None
+    finally:
+        await scene.app.stop()
+
+
 async def test_a_file_that_says_nothing_of_users_orphans_nobody(scene: Scene) -> None:
     scene.write("")
     outcome = await scene.reload(prunes=True)
