@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections import Counter
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.client import connect
@@ -33,6 +34,9 @@ class Cluster:
         self.running = 0
         self.overlapped = 0
         self.seconds = 0.0
+
+    def has_ticked(self, count: int) -> bool:
+        return len(self.ticks) >= count
 
     async def add(self) -> Worker:
         tasks = Tasks(self._url, name=self.name, results=None)
@@ -94,8 +98,7 @@ async def test_three_workers_fire_each_tick_once_while_leaders_die(url: str) -> 
     assert sum(one.snapshot().is_leader for one in cluster.workers) == 1
     for _ in range(2):
         await cluster.kill_leader()
-        seen = len(cluster.ticks)
-        await until(lambda seen=seen: len(cluster.ticks) >= seen + 5)  # type: ignore[misc]
+        await until(partial(cluster.has_ticked, len(cluster.ticks) + 5))
 
     await cluster.add()
     seen = len(cluster.ticks)

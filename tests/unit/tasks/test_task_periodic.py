@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -58,13 +58,15 @@ def test_missed_ticks(missed: Missed, due: list[float]) -> None:
 class _Until(Every):
     """Every second, up to some second."""
 
+    last: datetime
+
     def __init__(self, last_s: float) -> None:
         super().__init__(1)
         object.__setattr__(self, "last", after(last_s))
 
     def next_after(self, moment: datetime) -> datetime:
         tick = super().next_after(moment)
-        return tick if tick <= self.last else after(10**9)  # type: ignore[attr-defined]
+        return tick if tick <= self.last else after(10**9)
 
 
 @pytest.mark.parametrize("missed", ["last", "all", "skip"])
@@ -154,6 +156,6 @@ def test_what_comes_once_is_not_periodic() -> None:
 
 
 @pytest.mark.parametrize("given", [{"overlap": "maybe"}, {"missed": "never"}])
-def test_there_are_few_policies(given: dict[str, str]) -> None:
+def test_there_are_few_policies(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue, match="is one of"):
-        Periodic(Every(1), **given)  # type: ignore[arg-type]
+        Periodic(Every(1), **given)
