@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from aiohttp import web
 
@@ -11,7 +11,7 @@ from broker.management.errors import BadRequest, MissingKeys, Unauthenticated
 from broker.management.json_text import JSON, parse_object, render
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from broker.core.actor import Actor
     from broker.core.node import Node
@@ -34,6 +34,8 @@ __all__ = [
 ]
 
 JSON_TYPE: Final = "application/json"
+
+T = TypeVar("T")
 
 
 def answer(
@@ -164,14 +166,33 @@ class Call:
             BadRequest: it is too large.
 
         """
-        limit = self.request.client_max_size if bytes_max is None else bytes_max
         if bytes_max is not None:
-            self.request = self.request.clone(client_max_size=limit)
+            self.request = self.request.clone(client_max_size=bytes_max)
+
+        return await self._received(self.request.read)
+
+    async def form(self) -> Mapping[str, object]:
+        """The body of the request, which is that of a form.
+
+        Raises:
+            BadRequest: it is not, or too large.
+
+        """
+        return await self._received(self.request.post)
+
+    async def _received(self, read: Callable[[], Awaitable[T]]) -> T:
+        limit = self.request.client_max_size
+        too_large = BadRequest(f"payload size exceeded limit of {limit} bytes")
+        if (self.request.content_length or 0) > limit:
+            raise too_large
 
         try:
-            return await self.request.read()
+            return await read()
         except web.HTTPRequestEntityTooLarge:
-            raise BadRequest(f"payload size exceeded limit of {limit} bytes") from None
+            raise too_large from None
+        except (web.RequestPayloadError, ConnectionError, ValueError, AssertionError) as fault:
+            # Whoever sent it has gone, or it is not what its headers say.
+            raise BadRequest("the body cannot be read") from fault
 
     async def body(self, *required: str) -> JSON:
         """The body of the request, which has to be an object with these keys.

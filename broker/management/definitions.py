@@ -163,7 +163,7 @@ async def _import(call: Call, vhost: VirtualHost | None) -> web.Response:
     raw = b""
     redirect = ""
     if call.request.content_type == "multipart/form-data":
-        form = await call.request.post()
+        form = await call.form()
         field = form.get("file")
         if isinstance(field, web.FileField):
             raw = field.file.read()
