@@ -13,6 +13,7 @@ Invariant: bounded, whoever knocks. Time is passed in.
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["ENTRIES_MAX", "LoginGuard", "network_of"]
@@ -20,6 +21,9 @@ __all__ = ["ENTRIES_MAX", "LoginGuard", "network_of"]
 ENTRIES_MAX: Final = 10_000
 """Addresses, and users, whose failures are remembered; beyond, those go that failed longest ago.
 A megabyte or two."""
+
+NETWORKS_KEPT_MAX: Final = 1_024
+"""Addresses whose network is remembered: to find it takes as long as to close a socket unheard."""
 
 _IPV6_PREFIX: Final = 64
 """What one household or machine has: it may choose any address in it."""
@@ -132,6 +136,7 @@ class LoginGuard:
         return len(self._sources) + len(self._users) + len(self._known)
 
 
+@lru_cache(maxsize=NETWORKS_KEPT_MAX)
 def network_of(source: str) -> str:
     """Whom an address counts for: an IPv4 address alone, an IPv6 network; nothing for loopback."""
     try:

@@ -123,6 +123,10 @@ class Reception:
         """Somebody has logged in."""
         self._turnstile.settled(transport)
 
+    def disgraced(self, host: str) -> None:
+        """Somebody from that address has sent what is no handshake."""
+        self._turnstile.charge(host, self.pump.loop.time())
+
     def dismiss(self, transport: AMQPTransport) -> None:
         """Forget a transport whose socket is closed."""
         self.transports.discard(transport)

@@ -48,6 +48,7 @@ class AMQPTransport(asyncio.Protocol, Link):
 
     __slots__ = (
         "_discarded_bytes",
+        "_host",
         "_is_closing",
         "_is_paused",
         "_linger",
@@ -63,6 +64,7 @@ class AMQPTransport(asyncio.Protocol, Link):
     def __init__(self, reception: Reception, proxied: Proxied | None = None) -> None:
         self._reception = reception
         self._proxied = proxied
+        self._host = ""
         self._pump = reception.pump
         self._session: Session | None = None
         self._is_closing = False
@@ -81,6 +83,7 @@ class AMQPTransport(asyncio.Protocol, Link):
         # uvloop's transports are none of asyncio's classes, so there is nothing to test for.
         self._transport = cast("asyncio.Transport", transport)
         peer = peer_of(transport, self._proxied, self._tls_facts())
+        self._host = peer.host
         if not self._reception.admit(self, peer):
             self.abort()
             return
@@ -190,6 +193,9 @@ class AMQPTransport(asyncio.Protocol, Link):
 
     def settled(self) -> None:
         self._reception.settled(self)
+
+    def disgraced(self) -> None:
+        self._reception.disgraced(self._host)
 
     # ---
 

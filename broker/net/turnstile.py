@@ -22,6 +22,10 @@ BURST_S: Final = 2
 """So many seconds' worth may come at once, where nobody came before: all the clients of a machine
 that has been cut off."""
 
+DISGRACE_COST: Final = 20
+"""A connection that comes to nothing before the login counts as so many of its address: it costs
+the broker as much as any other, and by this no source has more than ten of them a second."""
+
 T = TypeVar("T")
 
 
@@ -59,18 +63,31 @@ class _Rate:
 
     def allows(self, name: str, now_s: float) -> bool:
         """Count one more; False where it is one too many."""
-        most = self._most
-        if most is None:
+        if self._most is None:
             return True
 
+        left = self._take(name, now_s)
+        self._keep(name, left - 1 if left >= 1 else left, now_s)
+        return left >= 1
+
+    def charge(self, name: str, cost: int, now_s: float) -> None:
+        """Count some more that were not asked about; a debt is no more than one second's worth."""
+        if self._most is not None:
+            left = self._take(name, now_s) - cost
+            self._keep(name, max(left, -float(self._most)), now_s)
+
+    def _take(self, name: str, now_s: float) -> float:
+        """How many more may come."""
+        most = self._most or 0
         burst = float(most * BURST_S)
         left, at_s = self._left.pop(name, (burst, now_s))
-        left = min(burst, left + (now_s - at_s) * most)
+        return min(burst, left + (now_s - at_s) * most)
+
+    def _keep(self, name: str, left: float, now_s: float) -> None:
         if len(self._left) >= ENTRIES_MAX:
             del self._left[next(iter(self._left))]
 
-        self._left[name] = (left - 1 if left >= 1 else left, now_s)
-        return left >= 1
+        self._left[name] = (left, now_s)
 
     def __len__(self) -> int:
         return len(self._left)
@@ -108,6 +125,12 @@ class Turnstile(Generic[T]):
             )
 
         return ""
+
+    def charge(self, host: str, now_s: float) -> None:
+        """A connection from that address has come to nothing."""
+        source = network_of(host)
+        if source:
+            self._rate_by_source.charge(source, DISGRACE_COST - 1, now_s)
 
     def refusal(self, peer: Peer) -> str:
         """Why a newcomer may not come in, however slowly; empty where it may."""

@@ -236,7 +236,7 @@ class Connection(ConnectionHandle):
         # Rules C-03, C-05: say what is spoken here, and nothing after it.
         where = "on a port without TLS" if not self.peer.is_tls else "within TLS"
         reason = f"{describe_stranger(have)}, {where}, in place of the AMQP 0-9-1 header"
-        self.log("warning", "connection.refused", {"reason": reason})
+        self._disgrace("connection.refused", {"reason": reason})
         self.output.send(PROTOCOL_HEADER)
         self._drop(0)
         return b""
@@ -264,8 +264,14 @@ class Connection(ConnectionHandle):
         return self.state >= DROPPING
 
     def _dropped(self, drop: PeerDropped) -> None:
-        self.log("warning", "connection.dropped", {"reason": drop.reason})
+        self._disgrace("connection.dropped", {"reason": drop.reason})
         self._drop(int(drop.after_s * 1000))
+
+    def _disgrace(self, event: str, fields: dict[str, object]) -> None:
+        """Tell what was wrong; where nobody is known yet, it counts against the address."""
+        self.log("warning", event, fields)
+        if self.state < OPENING:
+            self.link.disgraced()
 
     def _read_frames(self) -> None:
         """The frame loop: what comes with every message goes straight to its channel."""
@@ -377,8 +383,9 @@ class Connection(ConnectionHandle):
 
     def _handle_while_closing(self, decoder: FrameDecoder) -> None:
         """Rules C-71 and C-72: only close and close-ok count."""
-        if decoder.frame_type != FRAME_METHOD or decoder.channel_id != 0:
-            return
+        while decoder.frame_type != FRAME_METHOD or decoder.channel_id != 0:
+            if not decoder.next_frame():
+                return
 
         index = int.from_bytes(decoder.payload()[:4], "big")
         if index not in CONNECTION_METHODS.get(self.state, frozenset()):
@@ -527,7 +534,7 @@ class Connection(ConnectionHandle):
     def _fail(self, error: AMQPError) -> None:
         """Close towards the client; before anybody is known, drop the socket (rule C-34)."""
         if self.state < OPENING and not isinstance(error, LoginRefused):
-            self.log("warning", "connection.refused", _log_fields(error))
+            self._disgrace("connection.refused", _log_fields(error))
             self._drop(DROP_DELAY_MS)
             return
 

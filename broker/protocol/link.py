@@ -88,3 +88,7 @@ class Link(ABC):
     def settled(self) -> None:
         """The handshake is over: somebody is known at the other end."""
         return
+
+    def disgraced(self) -> None:
+        """What came is no handshake, or leads nowhere: nobody is known at the other end."""
+        return

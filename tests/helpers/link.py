@@ -13,12 +13,14 @@ class RecordingLink(Link):
     Attributes:
         writes: each write as it came, in order.
         calls: everything else that was asked of it, in order.
+        disgraces: how often what came was no handshake.
 
     """
 
     def __init__(self) -> None:
         self.writes: list[bytes] = []
         self.calls: list[str] = []
+        self.disgraces = 0
         self.is_paused = False
         self.late_writes: list[bytes] = []
 
@@ -52,3 +54,6 @@ class RecordingLink(Link):
     def resume_reading(self) -> None:
         self.is_paused = False
         self.calls.append("resume_reading")
+
+    def disgraced(self) -> None:
+        self.disgraces += 1

@@ -124,6 +124,19 @@ def test_close_may_be_asked_for_before_a_virtual_host_is_open() -> None:
     assert session.names()[-1] == "connection.close-ok"
 
 
+def test_close_ok_is_found_behind_all_that_came_before_it_was_sent() -> None:
+    """Rule C-72: a client that sends ahead has not heard of the close."""
+    world = World()
+    session = world.open(1)
+    on_its_way = publish(1, "q", b"x" * 100) * 1_000 + method(1, "queue.declare", queue="late")
+    session.feed(method(2, "basic.ack", delivery_tag=1) + on_its_way)
+    assert_sent(session, "0 connection.close")
+    session.feed(on_its_way[:-5])
+    session.feed(on_its_way[-5:] + on_its_way + method(0, "connection.close-ok"))
+    assert_dropped(session)
+    assert "late" not in world.vhost.queues
+
+
 def test_the_socket_closes_upon_close_ok() -> None:
     """Rule C-72."""
     session = World().open(1)

@@ -9,6 +9,7 @@ import pytest
 from broker.auth.guard import LoginGuard
 from broker.auth.passwords import parse_password_hash
 from broker.protocol.states import RUNNING, VERIFYING
+from broker.wire.constants import PROTOCOL_HEADER
 from tests.helpers.session import (
     World,
     assert_dropped,
@@ -214,3 +215,25 @@ def test_a_client_that_floods_while_it_waits_is_dropped() -> None:
     assert_dropped(session, 3.0)
     scene.answer()
     assert session.take_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    ("data", "count"),
+    [
+        pytest.param(b"GET / HTTP/1.1\r\n\r\n", 1, id="not-amqp"),
+        pytest.param(PROTOCOL_HEADER + HEARTBEAT, 1, id="heartbeat"),
+        pytest.param(PROTOCOL_HEADER + b"\x01\x00\x00\xff\xff\xff\xff", 1, id="oversized"),
+        pytest.param(handshake(password="wrong"), 0, id="wrong-password-and-told-so"),
+        pytest.param(b"", 0, id="nothing"),
+        pytest.param(PROTOCOL_HEADER, 0, id="slow"),
+        pytest.param(handshake(), 0, id="client"),
+        pytest.param(handshake() + b"\x09\x00\x01" + bytes(5), 0, id="client-and-rubbish"),
+    ],
+)
+def test_rubbish_before_the_login_counts_against_its_address(data: bytes, count: int) -> None:
+    world = World()
+    session = world.connect(is_loopback=False)
+    session.feed(data)
+    world.wait(60.0)
+    session.lose()
+    assert session.link.disgraces == count

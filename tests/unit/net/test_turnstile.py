@@ -78,6 +78,28 @@ def test_an_address_has_so_many_new_connections_in_a_second() -> None:
     assert scene.come("later", now_s=2.0) == ""
 
 
+def test_a_connection_that_comes_to_nothing_counts_twenty_times() -> None:
+    """Whoever sends rubbish has ten connections a second where others have two hundred."""
+    scene = Scene(TurnstileRules(rate_per_source_max=200))
+    came = 0
+    for number in range(20_000):
+        now_s = number / 1_000
+        if scene.come(str(number), now_s=now_s) == "":
+            came += 1
+            scene.turnstile.charge("192.0.2.7", now_s)
+
+    assert 200 <= came <= 240
+    assert scene.come("other", "192.0.2.8", 20.0) == ""
+    assert scene.come("later", now_s=22.0) == "", "a debt is forgotten soon"
+
+
+def test_the_clients_of_this_machine_are_charged_nothing() -> None:
+    scene = Scene(TurnstileRules(rate_per_source_max=1))
+    for number in range(100):
+        assert scene.come(str(number), "127.0.0.1") == ""
+        scene.turnstile.charge("127.0.0.1", 0.0)
+
+
 def test_a_listener_has_so_many_new_connections_in_a_second() -> None:
     scene = Scene(TurnstileRules(rate_max=5))
     came = [scene.come(str(number), f"192.0.2.{number}") for number in range(11)]
