@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     Emit = Callable[[str, str, dict[str, object]], None]
 
-__all__ = ["FORMATS", "LEVELS", "Log", "escape", "import_structlog_lightly"]
+__all__ = ["FORMATS", "LEVELS", "UNSAFE_ON_TERMINALS", "Log", "escape", "import_structlog_lightly"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 FORMATS: Final = ("text", "json")
@@ -34,12 +34,13 @@ EVENT_WIDTH: Final = 24
 VALUE_CHARACTERS_MAX: Final = 1024
 """A peer may choose names and properties of kilobytes; a line shall stay readable."""
 
-# C0 and C1 controls, DEL, the backslash that escapes begin with; line and paragraph separators;
-# marks that reorder what is displayed; halves of surrogate pairs, which stand for bytes that are
-# not UTF-8.
-_UNSAFE: Final = re.compile(
-    r"[\x00-\x1f\x7f-\x9f\\\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
+UNSAFE_ON_TERMINALS: Final = r"\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff"
+"""Within the brackets of a pattern: C0 and C1 controls, DEL; line and paragraph separators; marks
+that reorder what is displayed."""
+
+# Besides these the backslash that escapes begin with, and halves of surrogate pairs, which stand
+# for bytes that are not UTF-8.
+_UNSAFE: Final = re.compile(rf"[{UNSAFE_ON_TERMINALS}\\\ud800-\udfff]")
 _SHORT_ESCAPES: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
 _NEEDS_QUOTES: Final = re.compile(r'[\s"=]')
 

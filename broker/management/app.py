@@ -110,7 +110,8 @@ def build_application(site: Site, rules: Rules | None = None) -> web.Application
         await under_way.stop()
 
     application.on_shutdown.append(stop)
-    application.router.add_route("*", "/{path:.*}", handle)
+    # A name may hold line ends, which a dot alone does not stand for.
+    application.router.add_route("*", "/{path:(?s:.*)}", handle)
     return application
 
 

@@ -260,7 +260,7 @@ def cluster_status(run: Run) -> Result:
         "feature_flags": [],
     }
     lines = [
-        *_section("Basics", [f"Cluster name: {overview['cluster_name']}"]),
+        *_section("Basics", [f"Cluster name: {as_cell(overview['cluster_name'])}"]),
         *_section("Disk Nodes", [node]),
         *_section("Running Nodes", [node]),
         *_section("Versions", [f"{node}: {version} on {overview['erlang_full_version']}"]),

@@ -8,15 +8,32 @@ from the values: the HTTP API does not tell them.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Final
+
+from broker.logs import UNSAFE_ON_TERMINALS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Atoms", "Table", "as_cell", "as_erlang", "as_json", "compact_json", "printable"]
+__all__ = [
+    "Atoms",
+    "Table",
+    "as_cell",
+    "as_erlang",
+    "as_json",
+    "compact_json",
+    "harmless",
+    "printable",
+]
 
 SIGNED_MAX: Final = 2**31
 TYPES: Final = ((bool, "bool"), (str, "longstr"), (float, "double"), (dict, "table"))
+
+_UNSAFE: Final = re.compile(f"[{UNSAFE_ON_TERMINALS}]")
+# What this program writes itself: line ends, tabs, and bold.
+_UNSAFE_IN_LINES: Final = re.compile(rf"(?!\n|\t|\x1b\[[01]m)[{UNSAFE_ON_TERMINALS}]")
+_SHORT: Final = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
 
 
 class Atoms(list[str]):
@@ -28,20 +45,40 @@ class Table(dict[str, object]):
 
 
 def compact_json(value: object) -> str:
-    """JSON as rabbitmqctl writes it: no spaces, and characters as they are."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    """JSON as rabbitmqctl writes it: no spaces, and characters as they are but for unsafe ones."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def printable(text: str) -> str:
-    """A text that any stream takes: octets that are no UTF-8 are shown as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Lines that any stream takes, and that do nothing to a terminal.
+
+    Octets that are no UTF-8 are shown as escapes, and so is what would move the cursor.
+    """
+    safe = _UNSAFE_IN_LINES.sub(_escaped, text)
+    return safe.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def harmless(text: str) -> str:
+    """A name from anybody as a part of a line; patterns keep their backslashes."""
+    return _UNSAFE.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code <= 0xFF else f"\\u{code:04x}")
 
 
 # -- cells
 
 
 def as_cell(value: object) -> str:
-    """A value in a table."""
+    """A value in a table: one line, and no tab."""
+    return harmless(_cell(value))
+
+
+def _cell(value: object) -> str:
     if isinstance(value, Table):
         return _proplist(value)
 
@@ -62,10 +99,10 @@ def _word(value: object) -> str:
         return _proplist(value)
 
     if isinstance(value, tuple):
-        return f"{{{','.join(map(as_cell, value))}}}"
+        return f"{{{','.join(map(_cell, value))}}}"
 
     if isinstance(value, list):
-        return f"[{', '.join(map(as_cell, value))}]"
+        return f"[{', '.join(map(_cell, value))}]"
 
     return str(value)
 
@@ -166,10 +203,17 @@ def _erlang_typed(value: object) -> str:
 
 def _binary(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    escaped = escaped.replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
-    return f'<<"{escaped}"{"" if text.isascii() else "/utf8"}>>'
+    return f'<<"{_erlang_safe(escaped)}"{"" if text.isascii() else "/utf8"}>>'
+
+
+def _erlang_safe(text: str) -> str:
+    return _UNSAFE.sub(lambda match: _SHORT.get(match[0]) or f"\\x{{{ord(match[0]):x}}}", text)
 
 
 def _atom(word: str) -> str:
     is_plain = word[:1].islower() and word.replace("_", "").isalnum() and word.isascii()
-    return word if is_plain else f"'{word}'"
+    if is_plain:
+        return word
+
+    escaped = word.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{_erlang_safe(escaped)}'"

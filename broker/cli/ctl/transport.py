@@ -13,6 +13,7 @@ import socket
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.cli.ctl.faults import EXIT_SOFTWARE, EXIT_TIMEOUT, EXIT_UNAVAILABLE, CtlError
+from broker.cli.ctl.terms import harmless
 from broker.local_socket import connect_to
 
 if TYPE_CHECKING:
@@ -54,14 +55,14 @@ class Answer(NamedTuple):
         try:
             value = self.value
         except ValueError:
-            return self.raw[:200].decode("utf-8", "replace")
+            return harmless(self.raw[:200].decode("utf-8", "replace"))
 
         reason = value.get("reason", "") if isinstance(value, dict) else value
         if isinstance(reason, list):
-            return ": ".join(map(str, reason))
+            return harmless(": ".join(map(str, reason)))
 
         # RabbitMQ's reasons have an empty line after their heading.
-        return str(reason or "").strip().replace("\n\n", ": ")
+        return harmless(str(reason or "").strip().replace("\n\n", ": "))
 
 
 class Place(Protocol):

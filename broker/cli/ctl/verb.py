@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from broker.cli.ctl.faults import EXIT_DATA, EXIT_UNAVAILABLE, CtlError, WrongUsage
+from broker.cli.ctl.terms import as_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -212,7 +213,7 @@ class Run:
             banner = banner.replace("{node}", self.node)
 
         known = {**self.options, **self.words, "vhost": self.vhost, "more": ", ".join(self.more)}
-        return banner.format_map(known)
+        return banner.format_map({name: as_cell(value) for name, value in known.items()})
 
     # -- requests
 
