@@ -23,12 +23,22 @@ NO_SECRETS: Final = (
     "values in the configuration are not encrypted: take them from the environment, as"
     " ${VARIABLE}, or from a file that is the broker's alone"
 )
+NO_CIPHERS: Final = f"nothing here is encrypted with one: {NO_SECRETS}"
+CLUSTER: Final = "Cluster"
+SECRETS: Final = "Configuration and Environment"
 PLAIN: Final = (
-    ("Cluster", "force_boot", "", NO_CLUSTER),
-    ("Cluster", "forget_cluster_node", "<node> ...", NO_CLUSTER),
-    ("Cluster", "join_cluster", "<node> ...", NO_CLUSTER),
-    ("Configuration and Environment", "decode", "[value] ...", NO_SECRETS),
-    ("Configuration and Environment", "encode", "[value] ...", NO_SECRETS),
+    (CLUSTER, "change_cluster_node_type", "<type> ...", NO_CLUSTER),
+    (CLUSTER, "force_boot", "", NO_CLUSTER),
+    (CLUSTER, "forget_cluster_node", "<node> ...", NO_CLUSTER),
+    (CLUSTER, "join_cluster", "<node> ...", NO_CLUSTER),
+    (CLUSTER, "rename_cluster_node", "<node> ...", NO_CLUSTER),
+    (CLUSTER, "update_cluster_nodes", "<node> ...", NO_CLUSTER),
+    (SECRETS, "decode", "[value] ...", NO_SECRETS),
+    (SECRETS, "decrypt_conf_value", "[value] ...", NO_SECRETS),
+    (SECRETS, "encode", "[value] ...", NO_SECRETS),
+    (SECRETS, "encrypt_conf_value", "[value] ...", NO_SECRETS),
+    (SECRETS, "list_ciphers", "", NO_CIPHERS),
+    (SECRETS, "list_hashes", "", NO_CIPHERS),
     ("Operations", "eval", "<expression> ...", NO_ERLANG),
     ("Operations", "eval_file", "<file_path> ...", NO_ERLANG),
     ("Operations", "exec", "<expression> ...", NO_ERLANG),

@@ -172,7 +172,12 @@ def list_feature_flags(run: Run) -> Result:
     return Rows(columns, (), is_blank_shown=True)
 
 
-def enable_feature_flag(run: Run) -> Result:
+def list_deprecated_features(run: Run) -> Result:
+    """Nothing is deprecated."""
+    return Rows(run.wanted_columns, (), is_blank_shown=True)
+
+
+def do_nothing(run: Run) -> Result:
     return Done()
 
 
@@ -195,7 +200,7 @@ VERBS: Final = (
         FLAGS,
         "Does nothing: there are no feature flags.",
         "<feature_flag>",
-        enable_feature_flag,
+        do_nothing,
         "Enabling feature flag {feature_flag} ...",
     ),
     Verb(
@@ -214,6 +219,34 @@ VERBS: Final = (
         "Listing feature flags ...",
         columns=("name", "state", "stability", "provided_by", "desc", "doc_url"),
         shown=("name", "state"),
+    ),
+    Verb(
+        "check_if_any_deprecated_features_are_used",
+        FLAGS,
+        "Does nothing: no feature is deprecated.",
+        "",
+        do_nothing,
+        "Checking if any deprecated features are used ...",
+    ),
+    Verb(
+        "list_deprecated_features",
+        FLAGS,
+        "Lists deprecated features: there are none.",
+        "[column] ...",
+        list_deprecated_features,
+        "Listing deprecated features ...",
+        options=(Option("--used", text="only those in use"),),
+        columns=("name", "deprecation_phase", "provided_by", "desc", "doc_url", "state"),
+        shown=("name", "deprecation_phase", "state"),
+    ),
+    Verb(
+        "reset_stats_db",
+        "Operations",
+        "Does nothing: statistics are of now.",
+        "",
+        do_nothing,
+        "Resetting statistics of node {node} ...",
+        options=(Option("--all", text="of all nodes"),),
     ),
     Verb(
         "raise_alarm",

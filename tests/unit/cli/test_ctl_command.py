@@ -21,24 +21,27 @@ from tests.helpers.ctl import Ctl
 NOWHERE = Ctl("--url", "http://127.0.0.1:1")
 
 RABBITMQCTL = """
-add_user add_vhost authenticate_user await_online_nodes await_startup change_password
-clear_global_parameter clear_operator_policy clear_parameter clear_password clear_permissions
-clear_policy clear_topic_permissions clear_user_limits clear_vhost_limits close_all_connections
-close_all_user_connections close_connection cluster_status decode delete_queue delete_user
-delete_vhost disable_vhost_deletion_protection enable_feature_flag enable_vhost_deletion_protection
-encode environment eval eval_file exec export_definitions force_boot force_gc force_reset
-forget_cluster_node hash_password help import_definitions join_cluster list_bindings list_channels
-list_connections list_consumers list_exchanges list_feature_flags list_global_parameters
-list_node_auth_attempt_stats list_operator_policies list_parameters list_permissions list_policies
-list_queues list_topic_permissions list_unresponsive_queues list_user_limits list_user_permissions
-list_user_topic_permissions list_users list_vhost_limits list_vhosts node_health_check ping
-purge_queue report reset restart_vhost resume_listeners rotate_logs set_cluster_name
-set_disk_free_limit set_global_parameter set_log_level set_operator_policy set_parameter
-set_permissions set_permissions_globally set_policy set_topic_permissions set_user_limits
-set_user_tags set_vhost_limits set_vhost_tags set_vm_memory_high_watermark shutdown start_app status
-stop stop_app suspend_listeners trace_off trace_on update_vhost_metadata version wait
+add_user add_vhost authenticate_user await_online_nodes await_startup change_cluster_node_type
+change_password check_if_any_deprecated_features_are_used clear_global_parameter
+clear_operator_policy clear_parameter clear_password clear_permissions clear_policy
+clear_topic_permissions clear_user_limits clear_vhost_limits close_all_connections
+close_all_user_connections close_connection cluster_status decode decrypt_conf_value delete_queue
+delete_user delete_vhost disable_vhost_deletion_protection enable_feature_flag
+enable_vhost_deletion_protection encode encrypt_conf_value environment eval eval_file exec
+export_definitions force_boot force_gc force_reset forget_cluster_node hash_password help
+import_definitions join_cluster list_bindings list_channels list_ciphers list_connections
+list_consumers list_deprecated_features list_exchanges list_feature_flags list_global_parameters
+list_hashes list_node_auth_attempt_stats list_operator_policies list_parameters list_permissions
+list_policies list_queues list_topic_permissions list_unresponsive_queues list_user_limits
+list_user_permissions list_user_topic_permissions list_users list_vhost_limits list_vhosts
+node_health_check ping purge_queue rename_cluster_node report reset reset_stats_db restart_vhost
+resume_listeners rotate_logs set_cluster_name set_disk_free_limit set_global_parameter set_log_level
+set_operator_policy set_parameter set_permissions set_permissions_globally set_policy
+set_topic_permissions set_user_limits set_user_tags set_vhost_limits set_vhost_tags
+set_vm_memory_high_watermark shutdown start_app status stop stop_app suspend_listeners trace_off
+trace_on update_cluster_nodes update_vhost_metadata version wait
 """
-"""Verbs of rabbitmqctl 3.10 and 4.3, but for what only clusters, Mnesia and TLS of Erlang have."""
+"""Verbs of rabbitmqctl 3.10 and 4.3, but for what only Mnesia and Khepri have."""
 
 DIAGNOSTICS = """
 alarms check_alarms check_certificate_expiration check_if_node_is_quorum_critical
@@ -186,6 +189,7 @@ def test_an_unknown_verb_brings_a_hint(line: str, text: str) -> None:
         ("exec", "there is no Erlang here"),
         ("join_cluster", "there is one node, and no cluster"),
         ("encode", "values in the configuration are not encrypted"),
+        ("encrypt_conf_value", "values in the configuration are not encrypted"),
     ],
 )
 def test_what_cannot_be_is_refused_with_a_sentence(verb: str, text: str) -> None:
