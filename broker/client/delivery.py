@@ -24,6 +24,7 @@ from broker.client.events import ClientEvent
 from broker.client.link import LinkLost
 from broker.client.message import Message
 from broker.client.spec import DEAD_EXCHANGE
+from broker.client.texts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -425,7 +426,7 @@ def _error_headers(error: BaseException | str | None) -> dict[str, object]:
     kind = type(error)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
     return {
-        wire.ERROR: wire.shortened(str(error)),
+        wire.ERROR: wire.shortened(text_of(error)),
         wire.ERROR_TYPE: f"{module}{kind.__qualname__}",
         wire.TRACEBACK: wire.shortened("".join(tracebacks.format_exception(error))),
     }

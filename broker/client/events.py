@@ -6,6 +6,8 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from broker.client.texts import text_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -83,7 +85,7 @@ class Events:
                 event.kind,
                 f" queue={event.queue}" if event.queue else "",
                 f" id={event.id}" if event.id else "",
-                f": {type(event.error).__name__}: {event.error}" if event.error else "",
+                f": {type(event.error).__name__}: {text_of(event.error)}" if event.error else "",
             )
 
         for callback in list(self._listeners):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from pamqp.commands import Basic
 
 from broker.client.errors import InvalidValue
+from broker.client.texts import writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -215,7 +216,7 @@ def sent_at(raw: DeliveredMessage) -> datetime | None:
 
 def shortened(text: str) -> str:
     """Return a text that fits into a header: of a traceback the end says what happened."""
-    return text if len(text) <= TEXT_MAX else "..." + text[-TEXT_MAX:]
+    return writable(text if len(text) <= TEXT_MAX else "..." + text[-TEXT_MAX:])
 
 
 def _table(raw: DeliveredMessage) -> dict[str, object]:

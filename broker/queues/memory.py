@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from broker.client.errors import Closed, InvalidValue, QueueFull
 from broker.client.message import DeadLetter
 from broker.client.retry import NO_RETRY, Retry
+from broker.client.texts import text_of
 from broker.queues.protocols import Queue
 from broker.queues.pump import OnError, Pump
 
@@ -256,7 +257,7 @@ class MemoryQueue(Queue[T]):
                     id=entry.id,
                     attempt=entry.attempt,
                     reason="attempts",
-                    error=str(error),
+                    error=text_of(error),
                     error_type=type(error).__qualname__,
                 )
             )

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.client.errors import DecodeError, TaskFailed
+from broker.client.texts import text_of, writable
 
 if TYPE_CHECKING:
     from broker.client.codecs import Codecs
@@ -58,8 +59,8 @@ class Failure(NamedTuple):
         text = "".join(traceback.format_exception(error))
         return cls(
             _name(type(error)),
-            str(error)[:MESSAGE_CHARACTERS_MAX],
-            text[-TRACEBACK_CHARACTERS_MAX:],
+            text_of(error)[:MESSAGE_CHARACTERS_MAX],
+            writable(text[-TRACEBACK_CHARACTERS_MAX:]),
             names,
         )
 
