@@ -6,6 +6,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
+from broker.client.calling import outcome_of, without_stop_iteration
 from broker.client.errors import DecodeError, InvalidValue
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import Intake
@@ -32,10 +33,10 @@ async def call(handler: Callable[[A], Awaitable[object] | object], argument: A) 
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - is it async, not: is it there
     ):
-        return await cast("Callable[[A], Awaitable[object]]", handler)(argument)
+        return await outcome_of(cast("Callable[[A], Awaitable[object]]", handler)(argument))
 
-    result = await asyncio.to_thread(handler, argument)
-    return await result if inspect.isawaitable(result) else result
+    result = await outcome_of(asyncio.to_thread(without_stop_iteration(handler), argument))
+    return await outcome_of(result) if inspect.isawaitable(result) else result
 
 
 class Consumer(Generic[T]):

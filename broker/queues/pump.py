@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
+from broker.client.calling import outcome_of
 from broker.client.errors import InvalidValue
 from broker.queues.middlewares import with_middlewares
 from broker.queues.protocols import SupportsPrefetch
@@ -123,7 +124,7 @@ class Pump(Generic[T]):
     async def _handle(self, delivery: Delivery[T]) -> None:
         try:
             async with delivery as message:
-                await self._handler(message)
+                await outcome_of(self._handler(message))
         except Exception as problem:
             if self._on_error == "raise":
                 raise

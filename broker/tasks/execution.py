@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client import wire
+from broker.client.calling import outcome_of, without_stop_iteration
 from broker.client.errors import DecodeError, ToolkitError
 from broker.tasks.beat import DONE, SCHEDULE
 from broker.tasks.current import CURRENT, Again, Running
@@ -246,14 +247,15 @@ class Execution:
         self, task: Task[..., Any, Any], args: list[Any], kwargs: dict[str, Any]
     ) -> object:
         if task.is_async:
-            return await task.function(*args, **kwargs)
+            return await outcome_of(task.function(*args, **kwargs))
 
         if not task.options.blocking:
             return task.function(*args, **kwargs)
 
         context = contextvars.copy_context()
-        step = functools.partial(context.run, task.function, *args, **kwargs)
-        return await self._loop.run_in_executor(self._executor, step)
+        function = without_stop_iteration(task.function)
+        step = functools.partial(context.run, function, *args, **kwargs)
+        return await outcome_of(self._loop.run_in_executor(self._executor, step))
 
     # -- how it ends
 

@@ -24,6 +24,7 @@ from tests.helpers.toolkit import Heard, needs_leveret
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.client.consumer import Ack
     from tests.helpers.proxy import Proxy
 
     Name = Callable[[str], str]
@@ -200,6 +201,40 @@ async def test_manual_settles_what_fails(client: Client, name: Name) -> None:
     await fill(client, orders, 1, QueueSpec(retry=Retry(1)))
     async with await client.consume(orders, fail, ack="manual"):
         await heard.wait_for("dead")
+
+
+class Untellable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("ack", ["after", "manual"])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "in a thread"])
+@pytest.mark.parametrize(
+    "error",
+    [asyncio.CancelledError(), StopIteration(), Untellable(), ValueError("no file \udcff")],
+    ids=lambda error: type(error).__name__,
+)
+async def test_whatever_a_handler_raises_it_has_failed(
+    client: Client, name: Name, error: BaseException, is_async: bool, ack: Ack
+) -> None:
+    """It is counted, and neither comes again at once for ever nor stays open."""
+    orders, attempts = name("orders"), []
+    heard = Heard(client)
+
+    def blocking(delivery: Delivery[Any]) -> None:
+        attempts.append(delivery.attempt)
+        raise error
+
+    async def asynchronous(delivery: Delivery[Any]) -> None:
+        blocking(delivery)
+
+    await fill(client, orders, 1, QueueSpec(retry=Retry(2, Fixed(0))))
+    async with await client.consume(orders, asynchronous if is_async else blocking, ack=ack):
+        await heard.wait_for("dead")
+
+    assert attempts == [1, 2]
+    assert await client.dead(orders).count() == 1
 
 
 async def test_cancelled_it_lets_handlers_end(client: Client, name: Name) -> None:

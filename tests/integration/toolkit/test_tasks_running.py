@@ -336,6 +336,45 @@ async def test_a_task_that_wants_to_exit_does_not_take_the_worker_along(
         assert await (await stay.q()).result(timeout=WAIT_S) == "here"
 
 
+class Untellable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "in a thread"])
+@pytest.mark.parametrize(
+    ("error", "type_name"),
+    [
+        (asyncio.CancelledError(), "RuntimeError"),
+        (StopIteration(), "RuntimeError"),
+        (Untellable(), "Untellable"),
+        (ValueError("no file \udcff"), "ValueError"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+async def test_whatever_a_task_raises_it_has_failed(
+    make: Callable[..., Tasks], error: BaseException, type_name: str, is_async: bool
+) -> None:
+    """It is counted and told, and does not come again for ever, or hold a place for ever."""
+    tasks, attempts = make(retry=Retry(2, Fixed(0.01))), []
+
+    def blocking() -> None:
+        attempts.append(current().attempt)
+        raise error
+
+    async def asynchronous() -> None:
+        blocking()
+
+    function: Callable[[], Any] = asynchronous if is_async else blocking
+    raising = tasks.task(name="raising")(function)
+    async with Worker(tasks):
+        with pytest.raises(TaskFailed) as raised:
+            await (await raising.q()).result(timeout=WAIT_S)
+
+    assert raised.value.error_type.rpartition(".")[2] == type_name
+    assert attempts == [1, 2]
+
+
 # -- guarantees
 
 

@@ -69,6 +69,24 @@ async def test_several_at_a_time_are_not_more_than_that() -> None:
     assert handle.running_max == 4
 
 
+async def test_a_dispatcher_that_nobody_cancels_does_not_end_the_pump() -> None:
+    """A CancelledError of its own is a failure, as any other error is."""
+    queue, handled, told = filled(3), [], []
+
+    async def handle(number: int) -> None:
+        if number == 1:
+            raise asyncio.CancelledError
+
+        handled.append(number)
+
+    await queue.close()
+    await Pump(queue, handle, on_error=told.append).drain()
+
+    assert handled == [0, 2]
+    assert [type(error) for error in told] == [RuntimeError]
+    assert [letter.body for letter in queue.dead] == [1]
+
+
 async def test_by_default_a_failure_is_logged_and_the_pump_goes_on(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
