@@ -39,7 +39,7 @@ Ranges = dict[str, Range]
 
 def _number(call: Call, name: str) -> int | None:
     text = call.query.get(name)
-    if text is None or not text.isdecimal() or len(text) > DIGITS_MAX:
+    if text is None or not text.removeprefix("-").isdecimal() or len(text) > DIGITS_MAX:
         return None
 
     return int(text)
@@ -49,17 +49,17 @@ def ranges_of(call: Call) -> Ranges:
     """The ranges that are asked for, by kind; most requests ask for none.
 
     Raises:
-        BadRequest: it would be too many samples.
+        BadRequest: it would be none, or too many samples.
 
     """
     found: Ranges = {}
     for kind in KINDS:
         age_s = _number(call, f"{kind}_age")
         every_s = _number(call, f"{kind}_incr")
-        if age_s is None or not every_s:
+        if age_s is None or every_s is None:
             continue
 
-        if age_s // every_s > SAMPLES_MAX:
+        if min(age_s, every_s) <= 0 or age_s // every_s > SAMPLES_MAX:
             raise BadRequest(f"Invalid range parameters: age {age_s}, incr {every_s}")
 
         found[kind] = Range(age_s * 1000, every_s * 1000)

@@ -83,11 +83,10 @@ async def test_each_kind_of_range_completes_its_counters(
         assert not never & found
         assert not list(with_samples((await client.get(path)).value))
         assert not list(with_samples((await client.get(f"{path}?{kind}_age=60")).value))
-        wrong = await client.get(f"{path}?{kind}_age=3000&{kind}_incr=1")
-        assert (wrong.status, wrong.facts["reason"]) == (
-            400,
-            "Invalid range parameters: age 3000, incr 1",
-        )
+        for age, every in ((3000, 1), (60, 0), (0, 5), (-60, 5), (60, -5)):
+            wrong = await client.get(f"{path}?{kind}_age={age}&{kind}_incr={every}")
+            told = f"Invalid range parameters: age {age}, incr {every}"
+            assert (wrong.status, wrong.facts["reason"]) == (400, told)
 
 
 async def test_a_channel_and_a_queue_are_idle_when_nothing_happens() -> None:
