@@ -71,7 +71,8 @@ async def test_several_at_a_time_are_not_more_than_that() -> None:
 
 async def test_a_dispatcher_that_nobody_cancels_does_not_end_the_pump() -> None:
     """A CancelledError of its own is a failure, as any other error is."""
-    queue, handled, told = filled(3), [], []
+    queue, handled = filled(3), []
+    told: list[BaseException] = []
 
     async def handle(number: int) -> None:
         if number == 1:
