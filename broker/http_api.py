@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -33,7 +34,6 @@ from broker.net.turnstile import Turnstile, TurnstileRules
 from broker.tls.names import distinguished_name
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Awaitable, Callable
 
     from broker.config.schema import AlarmsConfig, Config
@@ -152,6 +152,7 @@ async def start_http_api(app: Host, where: HTTPListening, config: Config, log: L
         management.session_timeout_s,
         management.has_open_health_checks,
         management.body_bytes_max,
+        (*management.hosts, socket.gethostname(), *(one.bind for one in management.listeners)),
     )
     server = ManagementServer(
         build_application(site, rules),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["management_key"]
 
 _D: Final = DEFAULT_CONFIG.management
+_HOST_NAME: Final = re.compile(r"(\*\.)?[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*")
 _ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-\[\]:]+")
 
 
@@ -36,6 +37,21 @@ class _Origin(Text):
             return text
 
         hint = "an origin has no path: leave out what follows the host" if "/" in text else ""
+        return self.refuse(node, at, report, hint)
+
+
+class _HostName(Text):
+    """The name of a host, without a port."""
+
+    def __init__(self) -> None:
+        super().__init__("the name of a host, as broker.example.org", bytes_max=253)
+
+    def accept(self, node: Scalar, at: Keys, report: Report) -> str:
+        text = node.text
+        if text == "*" or _HOST_NAME.fullmatch(text):
+            return text
+
+        hint = "leave out scheme, port and path" if set(text) & set(":/") else ""
         return self.refuse(node, at, report, hint)
 
 
@@ -81,6 +97,16 @@ REQUEST_TIMEOUT: Final = Key(
     _D.request_timeout_s,
     "A request has that long to arrive, its first line and headers ten seconds at most.",
     written="60s",
+)
+
+HOSTS: Final = Key(
+    "hosts",
+    ListOf("names of hosts, as broker.example.org", _HostName()),
+    _D.hosts,
+    "Names by which plain HTTP may be asked for, as broker.example.org or *.example.org, so that no"
+    " page can ask under a name of its own; '*' is any. Addresses, the machine's own name and names"
+    " that public DNS does not have (localhost, one word, .local, .internal) always may.",
+    written="[]",
 )
 
 
@@ -132,6 +158,7 @@ def management_key(bind_shape: Text) -> Key[ManagementConfig]:
                 BODY_SIZE,
                 CONNECTIONS,
                 REQUEST_TIMEOUT,
+                HOSTS,
             ),
             lambda v: ManagementConfig(
                 v[enabled],
@@ -142,6 +169,7 @@ def management_key(bind_shape: Text) -> Key[ManagementConfig]:
                 body_bytes_max=v[BODY_SIZE],
                 connections_max=v[CONNECTIONS],
                 request_timeout_s=v[REQUEST_TIMEOUT],
+                hosts=v[HOSTS],
             ),
             {
                 "port": "the port stands under listeners: [{port: ...}]",

@@ -329,6 +329,9 @@ class ManagementConfig(NamedTuple):
     request_timeout_s: float = 60.0
     """How long a request may take to arrive."""
 
+    hosts: tuple[str, ...] = ()
+    """Names under which plain HTTP is answered, besides the machine's own and private ones."""
+
 
 class MetricsListenerConfig(NamedTuple):
     bind: str = "localhost"

@@ -34,7 +34,7 @@ from broker.management import (
     vhosts,
 )
 from broker.management.auth import ANYBODY, ANYONE, check_access
-from broker.management.call import Call, Desk, answer
+from broker.management.call import Call, Desk, answer, is_from_local_socket
 from broker.management.doorkeeper import Doorkeeper, Rules
 from broker.management.errors import HTTPProblem, NotThere, problem_of
 from broker.management.hardening import (
@@ -43,6 +43,7 @@ from broker.management.hardening import (
     loggable_path,
     preflight_headers,
 )
+from broker.management.hosts import KnownHosts
 from broker.management.moves import Moves
 from broker.management.routes import Router, split_path
 
@@ -118,12 +119,13 @@ def build_application(site: Site, rules: Rules | None = None) -> web.Application
 class _Front:
     """Takes a request in, and gives its answer out."""
 
-    __slots__ = ("_desk", "_rules", "_site")
+    __slots__ = ("_desk", "_hosts", "_rules", "_site")
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._site = desk.site
         self._rules = desk.doorkeeper.rules
+        self._hosts = KnownHosts(self._rules.hosts)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         match: Match | None = None
@@ -146,6 +148,7 @@ class _Front:
         return response
 
     async def _answer(self, request: web.Request, match: Match | None) -> web.Response:
+        self._check_host(request)
         if is_from_elsewhere(request, self._rules.cors_origins):
             raise HTTPProblem(403, "forbidden", "a page of another site may not change anything")
 
@@ -170,6 +173,16 @@ class _Front:
             check_access(self._site.node, caller, access, vhost, may_be_new=is_made)
 
         return await route.handler(Call(self._desk, request, match.parameters, caller))
+
+    def _check_host(self, request: web.Request) -> None:
+        """Refuse what a page could ask that gives this machine a name of its own."""
+        if request.secure or is_from_local_socket(request):
+            return
+
+        host = request.headers.get("host", "")
+        if not self._hosts.accepts(host):
+            reason = "plain HTTP is not answered under that name: list it in management.hosts"
+            raise HTTPProblem(421, "misdirected_request", reason)
 
     def _access_of(self, route: Route) -> str:
         is_closed = not self._rules.has_open_health_checks

@@ -38,6 +38,7 @@ class Rules(NamedTuple):
         session_timeout_s: how long a login lasts.
         has_open_health_checks: whether some of them need no login.
         body_bytes_max: of a request.
+        hosts: names under which plain HTTP is answered, besides private ones.
 
     """
 
@@ -45,6 +46,7 @@ class Rules(NamedTuple):
     session_timeout_s: float = 28_800.0
     has_open_health_checks: bool = True
     body_bytes_max: int = 64 * 2**20
+    hosts: tuple[str, ...] = ()
 
 
 class Doorkeeper:

@@ -315,3 +315,39 @@ async def test_who_fails_too_often_is_refused_unheard() -> None:
 
         assert (await client.as_user("ann", "guest").get("/whoami")).status == 401
         assert (await client.get("/whoami")).status == 200, "others come in"
+
+
+# -- names
+
+
+@pytest.mark.parametrize(
+    ("hosts", "host", "status"),
+    [
+        pytest.param([], "127.0.0.1", 200, id="address"),
+        pytest.param([], "rabbitmq:15672", 200, id="one-word"),
+        pytest.param([], "rebound.example.org", 421, id="somebody-elses-name"),
+        pytest.param(["rebound.example.org"], "rebound.example.org:80", 200, id="named"),
+        pytest.param(["*"], "rebound.example.org", 200, id="any"),
+    ],
+)
+async def test_a_page_that_calls_this_machine_by_its_own_name_is_not_answered(
+    hosts: list[str], host: str, status: int
+) -> None:
+    """DNS rebinding: the page knows the default password, and no browser stands in its way."""
+    config = {"management": {"enabled": True, "hosts": hosts}}
+    async with http_broker(config) as client:
+        answer = await client.ask("GET", "/overview", headers={"host": host})
+        assert answer.status == status
+        own = f"http://{host}"
+        changing = {"host": host, "origin": own}
+        made = await client.ask("PUT", "/vhosts/new", headers=changing)
+        assert made.status == (201 if status == 200 else 421)
+        if status == 421:
+            assert "management.hosts" in str(answer.facts["reason"])
+
+
+async def test_the_machine_answers_to_its_own_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.http_api.socket.gethostname", lambda: "mq1.example.org")
+    async with http_broker() as client:
+        answer = await client.ask("GET", "/overview", headers={"host": "mq1.example.org:15672"})
+        assert answer.status == 200

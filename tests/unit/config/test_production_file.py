@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import trustme
+from click.testing import CliRunner
 
+from broker.cli.config import check
 from broker.config.loader import load_config
 
 if TYPE_CHECKING:
@@ -34,6 +36,13 @@ def test_it_has_no_mistake_and_warns_of_nothing_but_the_watchers(config: Config)
     """Users without rights in a virtual host are meant here."""
     warned = {str(warning).partition(": ")[2] for warning in config.warnings}
     assert all("has no permissions in any virtual host" in text for text in warned), warned
+
+
+@pytest.mark.usefixtures("config")
+def test_leveret_config_check_says_that_it_is_all_right() -> None:
+    """The rules of the core hold too: rights, policies and limits are tried on a node."""
+    outcome = CliRunner().invoke(check, [str(PATH)], catch_exceptions=False)
+    assert (outcome.exit_code, outcome.stdout) == (0, f"{PATH}: all right\n")
 
 
 def test_everything_that_is_not_this_machine_comes_by_tls(config: Config) -> None:
