@@ -325,16 +325,16 @@ class Broker:
         stage = self.stage
 
         def complain(_last: str) -> str:
-            busy = stage.busy_queues(self._scope, queues)
+            busy = stage.call(lambda: stage.busy_queues(self._scope, queues))
             lines = [f"not idle after {timeout:g} s"]
             lines += [describe(self, queue.name) for queue in busy]
             lines.append(self.history.story())
             return "\n".join(lines)
 
-        return stage.wait(
-            lambda: stage.wait_until(
-                lambda: not stage.busy_queues(self._scope, queues), timeout, complain
-            ),
+        return stage.wait_until(
+            lambda: not stage.call(lambda: stage.busy_queues(self._scope, queues)),
+            timeout,
+            complain,
             "wait_idle()",
         )
 
@@ -350,8 +350,8 @@ class Broker:
         In a coroutine, await it.
 
         Args:
-            condition: asked after everything that happens, in the broker's thread. An
-                AssertionError means not yet.
+            condition: asked again after whatever happens, here, so that it may use a client too.
+                An AssertionError means not yet.
             timeout: real seconds.
             what: what is waited for, for the failure message.
 
@@ -365,7 +365,7 @@ class Broker:
             title = f"waited {timeout:g} s" + (f" for {what}" if what else "")
             return f"{title}: {last}" if last else f"{title}\n{self.history.story()}"
 
-        return stage.wait(lambda: stage.wait_until(condition, timeout, complain), "wait_for()")
+        return stage.wait_until(condition, timeout, complain, "wait_for()")
 
     def __repr__(self) -> str:
         state = self.url if self.stage.is_running else "not running"

@@ -205,6 +205,11 @@ class Ledger(Witness):
         clock: the broker's.
         on_event: called after each event.
 
+    Attributes:
+        events: what has happened, as far as it is kept.
+        lost_count: events beyond what is kept.
+        count: events there ever were.
+
     """
 
     def __init__(self, clock: Clock, on_event: Callable[[], None]) -> None:
@@ -213,7 +218,8 @@ class Ledger(Witness):
         self._started_s = clock.monotonic()
         self.events: list[Event] = []
         self.lost_count = 0
-        self._count = 0
+        self.count = 0
+        self._message_count = 0
         # Copies of a message share its content, which is what tells it from others of equal bytes.
         # The content is kept, so that no other one can be in its place in memory.
         self._by_content: dict[int, tuple[bytes, RecordedMessage]] = {}
@@ -236,6 +242,7 @@ class Ledger(Witness):
         self._add(Event("note", self.now_s, vhost, reason=text, client=client))
 
     def _add(self, event: Event) -> None:
+        self.count += 1
         if len(self.events) >= EVENTS_MAX:
             self.lost_count += 1
         else:
@@ -349,8 +356,8 @@ class Ledger(Witness):
     # -- which message is which
 
     def _new_record(self, vhost: str, message: Message, names: tuple[str, ...]) -> RecordedMessage:
-        self._count += 1
-        record = RecordedMessage(self._count, vhost, message, names)
+        self._message_count += 1
+        record = RecordedMessage(self._message_count, vhost, message, names)
         self._know(vhost, message, record)
         return record
 

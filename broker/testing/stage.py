@@ -23,7 +23,7 @@ from broker.testing.waiting import Bell, Waited, wait
 from broker.testing.wire import Tap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping
+    from collections.abc import Callable, Coroutine, Iterator, Mapping
 
     from broker.core.message import Message
     from broker.core.node import Node
@@ -258,10 +258,63 @@ class Stage:
 
     def wait(self, work: Callable[[], Coroutine[object, object, None]], name: str) -> Waited:
         """Do some work in the broker's loop: at once, or when it is awaited."""
+        return self._wait(lambda: iter((work(),)), name)
+
+    def wait_until(
+        self,
+        condition: Callable[[], object],
+        timeout_s: float,
+        complaint: Callable[[str], str],
+        name: str,
+    ) -> Waited:
+        """Wait until a condition holds; it is looked at where the waiting is done.
+
+        Raises:
+            AssertionError: it does not in time.
+
+        """
+        return self._wait(lambda: self._looks(condition, timeout_s, complaint), name)
+
+    def _wait(
+        self, steps: Callable[[], Iterator[Coroutine[object, object, None]]], name: str
+    ) -> Waited:
         if threading.current_thread() is self._thread:
             raise RuntimeError(f"{name} waits for the broker, and this is the broker's thread")
 
-        return wait(self.loop, work, name)
+        return wait(self.loop, steps, name)
+
+    def _looks(
+        self,
+        condition: Callable[[], object],
+        timeout_s: float,
+        complaint: Callable[[str], str],
+    ) -> Iterator[Coroutine[object, object, None]]:
+        """Look at a condition again and again; yields what is to be done in the loop between."""
+        end_s = time.monotonic() + timeout_s
+        yield self.quiet()
+        while True:
+            seen = self._happened_count
+            last = ""
+            try:
+                if condition():
+                    return
+            except AssertionError as problem:
+                last = str(problem)
+
+            if time.monotonic() >= end_s:
+                raise AssertionError(complaint(last))
+
+            yield self._look_later(seen)
+
+    async def _look_later(self, seen: int) -> None:
+        if self._happened_count == seen:
+            await self._look_away()
+
+        await self.quiet()
+
+    @property
+    def _happened_count(self) -> int:
+        return self._heard_count + self.ledger.count
 
     async def quiet(self) -> None:
         """Return when nothing that was sent to the broker is still unread."""
@@ -282,30 +335,6 @@ class Stage:
             if (not names or queue.name in names)
             and (queue.unacked_count or (queue.ready_count and queue.consumers))
         ]
-
-    async def wait_until(
-        self, condition: Callable[[], object], timeout_s: float, complaint: Callable[[str], str]
-    ) -> None:
-        """Return when a condition holds; it is looked at in the broker's thread.
-
-        Raises:
-            AssertionError: it does not in time.
-
-        """
-        end_s = time.monotonic() + timeout_s
-        while True:
-            await self.quiet()
-            last = ""
-            try:
-                if condition():
-                    return
-            except AssertionError as problem:
-                last = str(problem)
-
-            if time.monotonic() >= end_s:
-                raise AssertionError(complaint(last))
-
-            await self._look_away()
 
     # -- moving its time
 
@@ -342,14 +371,14 @@ class Stage:
 
     async def _step(self, patience_s: float) -> None:
         pump = self.player.app.pump
-        seen = len(self.ledger.events) + self.ledger.lost_count
+        seen = self.ledger.count
         pump.advance()
         for tap in self.plans.taps:
             tap.beat()
 
         self.node.run_deadlines()
         pump.settle()
-        if len(self.ledger.events) + self.ledger.lost_count != seen:
+        if self.ledger.count != seen:
             await self._let_clients_work(patience_s)
 
     async def _let_clients_work(self, patience_s: float) -> None:

@@ -1,6 +1,8 @@
 """Waiting for a broker under test, from coroutines and from everywhere else. Layer: testing.
 
-Invariant: what waits runs in the broker's own loop; who waits either blocks or awaits.
+Invariant: who waits either blocks or awaits. What is done for it in the broker runs in the broker's
+own loop; what it brought along (a condition) runs where it waits: it may well ask the broker by a
+client, which would have to wait for itself in the broker's loop.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import warnings
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Coroutine, Generator, Iterator
+
+    Steps = Callable[[], Iterator[Coroutine[object, object, None]]]
 
 __all__ = ["Bell", "Waited", "wait"]
 
@@ -54,30 +58,30 @@ class Waited:
 
     def __init__(
         self,
-        loop: asyncio.AbstractEventLoop | None,
-        work: Callable[[], Coroutine[object, object, None]] | None,
+        loop: asyncio.AbstractEventLoop,
+        steps: Steps,
         name: str,
     ) -> None:
         self._loop = loop
-        self._work = work
+        self._steps: Steps | None = steps
         self._name = name
 
     def __await__(self) -> Generator[object, None, None]:
-        work, self._work = self._work, None
-        if work is None or self._loop is None:
-            return
-
-        future = asyncio.run_coroutine_threadsafe(work(), self._loop)
-        yield from asyncio.wrap_future(future).__await__()
+        for step in self._take():
+            future = asyncio.run_coroutine_threadsafe(step, self._loop)
+            yield from asyncio.wrap_future(future).__await__()
 
     def block(self) -> None:
         """Wait here after all, for a client that is in a thread of its own."""
-        work, self._work = self._work, None
-        if work is not None and self._loop is not None:
-            asyncio.run_coroutine_threadsafe(work(), self._loop).result()
+        for step in self._take():
+            asyncio.run_coroutine_threadsafe(step, self._loop).result()
+
+    def _take(self) -> Iterator[Coroutine[object, object, None]]:
+        steps, self._steps = self._steps, None
+        return iter(()) if steps is None else steps()
 
     def __del__(self) -> None:
-        if self._work is not None:
+        if self._steps is not None:
             warnings.warn(
                 f"{self._name} was not awaited: write `await {self._name}` in a coroutine",
                 RuntimeWarning,
@@ -88,18 +92,18 @@ class Waited:
 
 def wait(
     loop: asyncio.AbstractEventLoop,
-    work: Callable[[], Coroutine[object, object, None]],
+    steps: Steps,
     name: str,
 ) -> Waited:
     """Do some work in a broker's loop: at once, or when it is awaited.
 
     Args:
         loop: the broker's.
-        work: makes the coroutine.
+        steps: makes the coroutines, one after the other.
         name: what the work is called in warnings.
 
     """
-    waited = Waited(loop, work, name)
+    waited = Waited(loop, steps, name)
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -220,3 +221,16 @@ def test_history_begins_anew_when_it_is_cleared(leveret: Broker, channel: Any) -
     channel.basic_get("q", auto_ack=True)
     assert leveret.history.delivered().one().body == b"a"
     assert leveret.history.delivered().one().is_automatic
+
+
+def test_a_condition_may_use_a_client_of_the_broker(leveret: Broker, channel: Any) -> None:
+    channel.basic_publish("", "q", b"a")
+
+    leveret.wait_for(lambda: channel.basic_get("q", auto_ack=True)[2] == b"a")
+
+
+@pytest.mark.asyncio
+async def test_a_condition_is_looked_at_where_it_is_awaited(leveret: Broker) -> None:
+    here = threading.get_ident()
+
+    await leveret.wait_for(lambda: threading.get_ident() == here)

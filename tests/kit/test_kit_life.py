@@ -100,7 +100,7 @@ def test_a_broker_that_does_not_run_says_so() -> None:
 
 def test_waiting_within_the_broker_is_refused(leveret: Broker) -> None:
     with pytest.raises(RuntimeError, match=r"wait_idle\(\) waits for the broker"):
-        leveret.wait_for(leveret.wait_idle)
+        leveret.stage.call(leveret.wait_idle)
 
 
 def test_a_wait_that_fails_says_what_for(leveret: Broker) -> None:
