@@ -162,7 +162,7 @@ class Broker:
         elif self.stage.is_running:
             self.faults.heal()
             self.clock.resume()
-            self.stage.call(lambda: self.stage.node.delete_vhost(self.vhost))
+            self.stage.call(self._leave)
 
     def __enter__(self) -> Broker:
         return self.start()
@@ -202,14 +202,29 @@ class Broker:
         fresh._definitions = definitions
         fresh._vhost_count = 0
 
-        def make() -> None:
-            node = self.stage.node
-            node.add_vhost(fresh.vhost)
-            for user in list(node.users.users):
-                set_permissions(node, user, ALL, vhost=fresh.vhost, by="")
-
-        self.stage.call(make)
+        self.stage.call(fresh._move_in)
+        self.stage.on_restart.append(fresh._move_in_again)
         return fresh
+
+    def _move_in(self) -> None:
+        node = self.stage.node
+        if self.vhost not in node.vhosts:
+            node.add_vhost(self.vhost)
+
+        for user in list(node.users.users):
+            set_permissions(node, user, ALL, vhost=self.vhost, by="")
+
+    async def _move_in_again(self) -> None:
+        self.stage.call(self._move_in)
+        await self._load_definitions_again()
+
+    def _leave(self) -> None:
+        node = self.stage.node
+        if self.vhost in node.vhosts:
+            node.delete_vhost(self.vhost)
+            self.stage.on_restart.remove(self._move_in_again)
+
+        self.stage.ledger.forget(self.vhost)
 
     async def _load_definitions_again(self) -> None:
         if self._definitions is not None:

@@ -232,10 +232,21 @@ class Ledger(Witness):
         """Seconds of the broker's clock since it started."""
         return self._clock.monotonic() - self._started_s
 
-    def clear(self) -> None:
-        """Forget what has happened; messages that are still there keep their numbers."""
-        self.events = []
-        self.lost_count = 0
+    def clear(self, vhost: str | None) -> None:
+        """Forget what has happened in a virtual host, or everywhere.
+
+        Messages that are still there keep their numbers.
+        """
+        self.events = [one for one in self.events if vhost not in (None, one.vhost)]
+        if vhost is None:
+            self.lost_count = 0
+
+    def forget(self, vhost: str) -> None:
+        """A virtual host is gone for good: forget its messages as well."""
+        self.clear(vhost)
+        known = self._by_content.items()
+        self._by_content = {key: one for key, one in known if one[1].vhost != vhost}
+        self._by_bytes = {key: one for key, one in self._by_bytes.items() if key[0] != vhost}
 
     def note(self, vhost: str, text: str, client: str = "") -> None:
         """Something that happened to no message in particular."""
@@ -434,8 +445,8 @@ class History:
         return Events(one for one in events if self._vhost in (None, one.vhost))
 
     def clear(self) -> None:
-        """Forget what has happened so far, in all virtual hosts."""
-        self._ledger.clear()
+        """Forget what has happened so far; in all virtual hosts, if this is a broker's."""
+        self._ledger.clear(self._vhost)
 
     def published(self, **filters: str | bytes) -> Events:
         """Messages that the broker took, whether they reached a queue or not."""

@@ -155,6 +155,7 @@ class Stage:
 
         thread.join()
         self._loop = None
+        self.on_restart.clear()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
             self._directory = None

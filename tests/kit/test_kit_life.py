@@ -106,3 +106,47 @@ def test_waiting_within_the_broker_is_refused(leveret: Broker) -> None:
 def test_a_wait_that_fails_says_what_for(leveret: Broker) -> None:
     with pytest.raises(AssertionError, match=r"waited 0\.01 s for a hare"):
         leveret.wait_for(lambda: False, timeout=0.01, what="a hare")
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_virtual_host_is_there_again_after_a_restart(durable: bool) -> None:
+    definitions = {"queues": [{"name": "declared", "durable": True}]}
+    with Broker(durable=durable) as broker, broker.fresh_vhost(definitions=definitions) as fresh:
+        fresh.faults.restart()
+
+        with pika.BlockingConnection(pika.URLParameters(fresh.url)) as connection:
+            connection.channel().queue_declare("q")
+            assert fresh.queues == ["declared", "q"]
+
+        fresh.stop()
+        fresh.stop()
+        broker.faults.restart()
+        assert list(broker.stage.node.vhosts) == ["/"]
+
+
+def test_a_virtual_host_that_is_gone_leaves_nothing_in_the_history() -> None:
+    """Or a run of thousands of tests on one broker would fill it up."""
+    with Broker() as broker:
+        with broker.fresh_vhost() as kept:
+            with broker.fresh_vhost() as gone:
+                for each in (kept, gone):
+                    publish_confirmed(each.url)
+
+                assert len(gone.history.confirmed()) == 1
+                gone.history.clear()
+                assert not gone.history.events
+
+            ledger = broker.stage.ledger
+            assert {one.vhost for one in ledger.events} == {kept.vhost}
+            assert kept.history.published().bodies == [b"hare"]
+
+        assert not vars(ledger)["_by_content"]
+        assert not vars(ledger)["_by_bytes"]
+
+
+def publish_confirmed(url: str) -> None:
+    with pika.BlockingConnection(pika.URLParameters(url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare("q")
+        channel.confirm_delivery()
+        channel.basic_publish("", "q", b"hare")
