@@ -81,6 +81,9 @@ class _Loss:
     """A connection that is to be lost at a publish."""
 
     def __init__(self, number: int, client: str, vhost: str | None, *, is_taken: bool) -> None:
+        if number < 1:
+            raise ValueError(f"publishes are counted from 1, not from {number}")
+
         self.number = number
         self.client = client
         self.vhost = vhost

@@ -351,6 +351,11 @@ class Ledger(Witness):
         """A channel's publishes are numbered from now on."""
         self._to_confirm.setdefault((connection, channel), [])
 
+    def connection_ends(self, connection: str) -> None:
+        """A socket is gone: nobody hears what becomes of the publishes that came by it."""
+        for channel in [key for key in self._to_confirm if key[0] == connection]:
+            del self._to_confirm[channel]
+
     def channel_begins(self, connection: str, channel: int) -> None:
         """A channel is opened: nothing that another one of its number did counts any more."""
         self._to_confirm.pop((connection, channel), None)

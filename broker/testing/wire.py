@@ -161,6 +161,7 @@ class Tap:
 
     def connection_lost(self) -> None:
         self._faults.heard()
+        self._ledger.connection_ends(self.connection.name)
         for timer in self._timers:
             timer.cancel()
 

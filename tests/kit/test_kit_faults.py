@@ -95,6 +95,12 @@ def test_a_connection_can_be_lost_at_its_nth_publish(
     leveret.queue("q").assert_bodies(*["before"] * (number - 1))
 
 
+@pytest.mark.parametrize("name", ["drop_at_publish", "drop_before_confirm"])
+def test_there_is_no_publish_before_the_first(leveret: Broker, name: str) -> None:
+    with pytest.raises(ValueError, match="counted from 1, not from 0"):
+        getattr(leveret.faults, name)(0)
+
+
 def test_a_connection_can_be_lost_before_its_confirm(leveret: Broker, channel: Any) -> None:
     leveret.faults.drop_before_confirm()
     channel.confirm_delivery()
@@ -180,6 +186,17 @@ async def test_confirms_wait_until_they_are_let_go(leveret: Broker) -> None:
         await numbers.publish(1)
         assert await numbers.answers() == ["ack 4"]
         assert len(leveret.history.confirmed()) == 4
+
+
+async def test_a_confirm_that_comes_too_late_is_none(leveret: Broker) -> None:
+    held = leveret.faults.hold_confirms()
+    async with publishes(leveret) as numbers:
+        await numbers.publish(1)
+        leveret.faults.drop_connections()
+        await leveret.wait_for(lambda: not leveret.connections)
+
+    held.release()
+    assert (held.count, len(leveret.history.confirmed())) == (0, 0)
 
 
 async def test_confirms_can_come_in_another_order_or_not_at_all(leveret: Broker) -> None:
