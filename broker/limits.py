@@ -13,11 +13,13 @@ __all__ = [
     "CLOSE_TIMEOUT_S",
     "COLD_READ_BYTES_MAX",
     "CONSUMERS_PER_CHANNEL_MAX",
+    "COPIES_PER_TURN_MAX",
     "DEATHS_BYTES_MAX",
     "DELAYED_HOT_MAX",
     "DELAYED_PER_TURN_MAX",
     "DROP_DELAY_MS",
     "EARLY_BYTES_MAX",
+    "FAN_OUT_WIDE",
     "FRAME_BYTES_MAX_DEFAULT",
     "FRAME_BYTES_MAX_INITIAL",
     "FRAME_BYTES_MIN",
@@ -145,7 +147,16 @@ TIMERS_PER_TURN_MAX: Final = 1_000
 leave room for everybody else."""
 
 UNCOMMITTED_PER_CHANNEL_MAX: Final = 1_000_000
-"""Publishes and settlements of one transaction; RabbitMQ has no bound but its memory."""
+"""Publishes, one for each queue reached, and settlements of one transaction; RabbitMQ has no bound
+but its memory."""
+
+COPIES_PER_TURN_MAX: Final = 20_000
+"""Queues that the wide publishes of one connection reach before everybody else has a turn, and the
+memory alarm a look: some 20 milliseconds and three megabytes. A single read may hold 5,000
+publishes of fifty bytes, which to 5,000 queues come to a minute and 3.6 gigabytes."""
+
+FAN_OUT_WIDE: Final = 32
+"""A publish that reaches more queues than that is counted as wide."""
 
 STREAM_SEGMENT_ENTRIES_MAX: Final = 65_536
 """Messages in one segment of a stream. It is dropped as a whole, in some ten milliseconds then."""

@@ -81,6 +81,7 @@ class Output:
 
     __slots__ = (
         "backlog_bytes",
+        "copies",
         "frame_payload_max",
         "has_room",
         "is_dirty",
@@ -107,6 +108,8 @@ class Output:
         # What was written while the socket took no more, and whether that stopped the input.
         self.backlog_bytes: i64 = 0
         self.is_stalled = False
+        # Queues that wide publishes have reached since it was the others' turn.
+        self.copies: i64 = 0
         self.pieces: list[bytes] = []
         self.size_bytes: i64 = 0
         self.total_bytes: i64 = 0
@@ -168,6 +171,11 @@ class Output:
         outputs = self.outputs
         if outputs.is_flooded:
             outputs.flooded.append(self)
+
+    def give_way(self) -> None:
+        """Nothing more is read until the others have had their turn."""
+        self.is_stalled = True
+        self.outputs.starved.append(self)
 
     def open_gate(self) -> None:
         """The log is safe: say what had to wait."""

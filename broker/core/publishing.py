@@ -22,7 +22,7 @@ from broker.errors import (
     PreconditionFailed,
     ResourceFault,
 )
-from broker.limits import MESSAGE_BYTES_MAX_HARD
+from broker.limits import COPIES_PER_TURN_MAX, FAN_OUT_WIDE, MESSAGE_BYTES_MAX_HARD
 from broker.wire.hot import encode_return
 from broker.wire.properties import with_reply_to, without_header
 
@@ -38,11 +38,15 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.wire.properties import Properties
 
-__all__ = ["CARE_FLAGS", "Publisher", "Route"]
+__all__ = ["CARE_FLAGS", "Publisher", "Route", "TurnTaken"]
 
 CARE_FLAGS: Final = 0x2000 | 0x0200 | 0x0100 | 0x0010 | 0x0003
 """Property flags of messages that need more than their address: headers, reply-to, expiration,
 user-id, and the two flag bits that mean nothing (rule F-18)."""
+
+
+class TurnTaken(Exception):
+    """The publish has happened, and reached so many queues that now it is the others' turn."""
 
 
 class Route:
@@ -186,6 +190,7 @@ class Publisher:
 
         Raises:
             AMQPError: rules P-01 to P-10; nothing has happened then.
+            TurnTaken: it has happened, and nothing more is to be read in this turn.
 
         """
         if route.generation != self.vhost.generation:
@@ -273,6 +278,15 @@ class Publisher:
             transaction.add_publication(publication)
         else:
             self._emit(publication)
+            if len(queues) > FAN_OUT_WIDE:
+                self._count_copies(len(queues))
+
+    def _count_copies(self, count: i64) -> None:
+        output = self._deliveries.output
+        output.copies += count
+        if output.copies >= COPIES_PER_TURN_MAX:
+            output.copies = 0
+            raise TurnTaken
 
     def _properties_to_send(self, properties: Properties) -> bytes:
         """The properties less what is not passed on (rules DR-05, P-41, F-18)."""

@@ -72,7 +72,8 @@ class Transaction:
             PreconditionFailed: the transaction has grown beyond its bound.
 
         """
-        self._grow(1)
+        # One message may go to more queues than there is room for: it alone does.
+        self._grow(max(1, len(publication.queues)) if self._count else 1)
         self.publications.append(publication)
 
     def add_settlement(self, kind: int, messages: list[Message]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.actor import Actor
 from broker.core.node import ConnectionHandle, Node
 from broker.core.output import Output
+from broker.core.publishing import TurnTaken
 from broker.errors import (
     AMQPChannelError,
     AMQPError,
@@ -249,6 +250,10 @@ class Connection(ConnectionHandle):
             self._channel_failed(error)
         except LoginPending:
             return True
+        except TurnTaken:
+            self.output.give_way()
+            self.link.pause_reading()
+            return True
         except PeerDropped as drop:
             self._dropped(drop)
         except AMQPError as error:
@@ -348,7 +353,7 @@ class Connection(ConnectionHandle):
         """Rule MA-02: it blocks the connection, and also if the publish fails."""
         try:
             channel.handle_frame(decoder)
-        except AMQPChannelError:
+        except (AMQPChannelError, TurnTaken):
             self.blocking.begin()
             raise
 
