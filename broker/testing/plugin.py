@@ -89,7 +89,7 @@ def _brokers_of(item: pytest.Item) -> list[Broker]:
 def leveret(request: pytest.FixtureRequest) -> Iterator[Broker]:
     """A broker of the test's own, or a virtual host of its own (leveret_isolation)."""
     options = _options_of(request)
-    if options["isolation"] == VHOST and not any(options.get(name) for name in OWN_BROKER):
+    if options["isolation"] == VHOST and not _needs_own_broker(request, options):
         shared: Broker = request.getfixturevalue("leveret_session")
         broker = shared.fresh_vhost(definitions=_definitions_in(options))
     else:
@@ -97,6 +97,12 @@ def leveret(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     with broker:
         yield broker
+
+
+def _needs_own_broker(request: pytest.FixtureRequest, options: dict[str, object]) -> bool:
+    """Whether the broker of all tests cannot be as this test wants it."""
+    shared = _options_of(request, of=request.session)
+    return any(options.get(name) != shared.get(name) for name in OWN_BROKER)
 
 
 @pytest.fixture
@@ -119,7 +125,10 @@ def leveret_session(request: pytest.FixtureRequest) -> Iterator[Broker]:
         yield broker
 
 
-def _options_of(request: pytest.FixtureRequest) -> dict[str, object]:
+def _options_of(
+    request: pytest.FixtureRequest, of: pytest.Item | pytest.Collector | None = None
+) -> dict[str, object]:
+    """The options of whom a fixture is for, or of another one."""
     config = request.config
     options: dict[str, object] = {
         "isolation": config.getoption("--leveret-isolation") or config.getini("leveret_isolation"),
@@ -129,7 +138,7 @@ def _options_of(request: pytest.FixtureRequest) -> dict[str, object]:
     if definitions:
         options["definitions"] = str(config.rootpath / definitions)
 
-    for mark in reversed(list(request.node.iter_markers("leveret"))):
+    for mark in reversed(list((of or request.node).iter_markers("leveret"))):
         unknown = set(mark.kwargs) - OPTIONS
         if unknown or mark.args:
             wrong = min(unknown) if unknown else repr(mark.args[0])

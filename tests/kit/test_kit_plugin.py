@@ -134,6 +134,24 @@ def test_marks_are_options_and_the_nearest_one_wins(run: Pytester) -> None:
     run.runpytest_inprocess(*PLUGIN, "--leveret-isolation=vhost").assert_outcomes(passed=3)
 
 
+def test_a_release_for_all_tests_leaves_them_on_one_broker(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        def test_alike(leveret, leveret_session):
+            assert leveret.port == leveret_session.port
+            assert leveret.stage.node.settings.release.name == "4.0"
+
+        @pytest.mark.leveret(compat="rabbitmq-4.3")
+        def test_other(leveret, leveret_session):
+            assert leveret.port != leveret_session.port
+        """
+    )
+    options = ("--leveret-isolation=vhost", "--leveret-compat=rabbitmq-4.0")
+    run.runpytest_inprocess(*PLUGIN, *options).assert_outcomes(passed=2)
+
+
 def test_options_come_from_the_configuration_too(run: Pytester) -> None:
     run.makefile(".yaml", production="queues:\n- {name: given, vhost: shop, durable: true}\n")
     run.makeini(
