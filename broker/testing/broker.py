@@ -103,7 +103,7 @@ class Broker:
     ``clock.advance``, ``faults.restart``) is awaited in a coroutine.
 
     Args:
-        config: as in the configuration file, or its path; None is guest/guest and ``/``.
+        config: a mapping as in the configuration file; None is guest/guest and ``/``.
         compat: behave as a release of RabbitMQ where it refuses what others take:
             ``rabbitmq-3.10``, ``rabbitmq-3.13``, ``rabbitmq-4.0``, ``rabbitmq-4.2`` or
             ``rabbitmq-4.3``.
