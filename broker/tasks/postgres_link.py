@@ -93,10 +93,15 @@ class PostgresLink:
             import asyncpg as library
 
         pool = await library.create_pool(self.dsn, min_size=1, max_size=CONNECTIONS_MAX)
-        async with pool.acquire() as connection, connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
-            await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
-            await connection.execute(self._tables)
+        try:
+            async with pool.acquire() as connection, connection.transaction():
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+                await connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}")
+                await connection.execute(self._tables)
+        except BaseException:
+            # Who gave up meanwhile leaves nobody who could close it.
+            pool.terminate()
+            raise
 
         return pool
 

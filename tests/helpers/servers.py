@@ -12,6 +12,7 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -92,7 +93,8 @@ def postgres_server() -> Iterator[str]:
             )
             yield f"postgresql://leveret@127.0.0.1:{port}/postgres"
         finally:
-            process.terminate()
+            # It does not wait for clients then.
+            process.send_signal(signal.SIGINT)
             process.wait(START_S)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
