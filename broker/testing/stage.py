@@ -115,6 +115,7 @@ class Stage:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._end: asyncio.Event | None = None
+        self._passing: asyncio.Lock | None = None
         # When unacknowledged deliveries were seen first, in real seconds.
         self._held_since: dict[int, tuple[Message, float]] = {}
         self.on_restart: list[Callable[[], Coroutine[object, object, None]]] = []
@@ -167,6 +168,7 @@ class Stage:
 
     async def _run(self, started: Future[None]) -> None:
         self._end = asyncio.Event()
+        self._passing = asyncio.Lock()
         self._loop = asyncio.get_running_loop()
         try:
             await self._raise_curtain()
@@ -340,7 +342,15 @@ class Stage:
     # -- moving its time
 
     async def advance(self, seconds: float, patience_s: float) -> None:
-        """Let time pass, from one thing that is due to the next; clients get their turn between."""
+        """Let time pass, from one thing that is due to the next; clients get their turn between.
+
+        Who asks for it meanwhile waits until this has passed.
+        """
+        assert self._passing is not None
+        async with self._passing:
+            await self._advance(seconds, patience_s)
+
+    async def _advance(self, seconds: float, patience_s: float) -> None:
         clock = self.clock
         was_frozen = clock.is_frozen
         pump = self.player.app.pump

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from datetime import UTC
@@ -210,3 +211,13 @@ def test_stamps_follow_the_clock(leveret: Broker, channel: Any) -> None:
     _, properties, _ = channel.basic_get("dead", auto_ack=True)
     died = properties.headers["x-death"][0]["time"].replace(tzinfo=UTC).timestamp()
     assert died - time.time() == pytest.approx(86_400, abs=60)
+
+
+@pytest.mark.asyncio
+async def test_time_that_several_let_pass_adds_up(leveret: Broker) -> None:
+    leveret.clock.freeze()
+    started_s = leveret.clock.now
+
+    await asyncio.gather(*[leveret.clock.advance(10) for _ in range(4)])
+
+    assert leveret.clock.now == pytest.approx(started_s + 40)
