@@ -13,6 +13,7 @@
     ├─ InvalidValue         an argument that cannot be; also a ValueError
     │   ├─ InvalidName      a name of a queue or topic
     │   ├─ InvalidPriority  outside of what the queue was declared with
+    │   ├─ MessageTooLarge  more than the broker takes in one message
     │   └─ InvalidSchedule  a cron expression, a delay that is too long, ...
     ├─ CodecError           also a ValueError
     │   ├─ EncodeError      a value that the codec cannot write
@@ -35,6 +36,7 @@ __all__ = [
     "InvalidPriority",
     "InvalidSchedule",
     "InvalidValue",
+    "MessageTooLarge",
     "QueueFull",
     "QueueNotFound",
     "ResultTimeout",
@@ -92,6 +94,10 @@ class InvalidName(InvalidValue):
 
 class InvalidPriority(InvalidValue):
     """A priority outside of what the queue was declared with."""
+
+
+class MessageTooLarge(InvalidValue):
+    """A message of more bytes than the broker takes in one."""
 
 
 class InvalidSchedule(InvalidValue):

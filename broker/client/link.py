@@ -7,6 +7,7 @@ waits for a broker that is gone. Errors of the library do not get past this modu
 from __future__ import annotations
 
 import asyncio
+import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -37,6 +38,7 @@ from broker.client.errors import (
     AccessRefused,
     InvalidName,
     InvalidValue,
+    MessageTooLarge,
     QueueFull,
     QueueNotFound,
     SpecConflict,
@@ -77,6 +79,7 @@ LIBRARY_ERRORS: Final = (
     EOFError,
 )
 NOT_ALLOWED: Final = 530
+TOO_LARGE: Final = re.compile(r"message size \d+ is larger than .*?(\d+)")
 REFUSALS: Final = {402, 403, NOT_ALLOWED}
 """Reply codes of a broker that does not let one in: wrong virtual host, user, or no right to it."""
 
@@ -359,7 +362,7 @@ def translated_error(exc: BaseException) -> ToolkitError | None:
         (AuthenticationError, AccessRefused),
     ):
         if isinstance(exc, kind):
-            return ours(text)
+            return MessageTooLarge(text) if size_limit_in(text) else ours(text)
 
     closing = _close_reason(exc)
     if closing is not None and closing[0] in REFUSALS:
@@ -373,6 +376,12 @@ def translated_error(exc: BaseException) -> ToolkitError | None:
         return InvalidName(text) if "queue" in text.lower() else InvalidValue(text)
 
     return None
+
+
+def size_limit_in(text: str) -> int | None:
+    """Return the bytes that a message may have, if a broker says that one had more."""
+    found = TOO_LARGE.search(text)
+    return int(found[1]) if found else None
 
 
 def _close_reason(exc: BaseException) -> tuple[int, str] | None:

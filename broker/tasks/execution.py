@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.client import wire
 from broker.client.calling import outcome_of, without_stop_iteration
-from broker.client.errors import DecodeError, ToolkitError
+from broker.client.errors import DecodeError, MessageTooLarge, ToolkitError
 from broker.tasks.beat import DONE, SCHEDULE
 from broker.tasks.current import CURRENT, Again, Running
 from broker.tasks.events import KINDS, Event
@@ -397,9 +397,15 @@ class Execution:
         if results is None or not call.task.options.result or NO_RESULT in call.headers:
             return
 
-        await results.store(
-            call.id, stored, link=self._link, reply_to=call.message.properties.reply_to or ""
-        )
+        reply_to = call.message.properties.reply_to or ""
+        try:
+            await results.store(call.id, stored, link=self._link, reply_to=reply_to)
+        except MessageTooLarge as problem:
+            LOG.error("the result of %s %s cannot be sent: %s", call.task.name, call.id, problem)
+            told = Outcome(Status.FAILED, failure=Failure.of(problem), attempt=call.attempt)
+            body, content_type = told.write(self._app.codecs)
+            stored = Stored(content_type, body)
+            await results.store(call.id, stored, link=self._link, reply_to=reply_to)
 
     def _settle(self, call: Call) -> None:
         schedule = call.headers.get(SCHEDULE) if call.headers else None

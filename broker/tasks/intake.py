@@ -84,6 +84,8 @@ class Intake(asyncio.Queue[Frame]):
         self._header: Any = None
         self._pieces: list[bytes] = []
         self._missing = 0
+        self.close_text = ""
+        """Why the broker has closed the channel, if it has."""
 
     def handle(self, consumer_tag: str, queue: str, handler: Callable[[Received], None]) -> None:
         """Hand deliveries of a consumer to ``handler``, those included that came before this."""
@@ -119,6 +121,9 @@ class Intake(asyncio.Queue[Frame]):
                 self._finish()
         elif kind in CONTENT_METHODS:
             self._method = frame
+        elif kind is commands.Channel.Close:
+            self.close_text = frame.reply_text or ""
+            await self._inner.put(item)
         elif kind is commands.Basic.Ack:
             self._confirm(frame.delivery_tag, frame.multiple, None)
         elif kind is commands.Basic.Nack:

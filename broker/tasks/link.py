@@ -41,11 +41,11 @@ class Link:
         self._declaring = asyncio.Lock()
         self._setups: dict[str, Callable[[], Awaitable[None]]] = {}
         self._declared: set[str] = set()
-        self.port = Port(url, name=name, on_open=self._set_up)
+        self.port = Port(url, name=name, timeout=timeout, on_open=self._set_up)
 
     async def start(self) -> None:
         """Connect."""
-        await self.port.start(self._timeout)
+        await self.port.start()
 
     async def client(self) -> Client:
         """Return the client, connected when it is first needed."""
@@ -92,8 +92,16 @@ class Link:
     async def on_open(self, name: str, set_up: Callable[[], Awaitable[None]]) -> None:
         """Run ``set_up`` now, and whenever the port has connected again."""
         self._setups[name] = set_up
-        if self.port.is_open:
-            await set_up()
+        port, channel = self.port, self.port.work_channel
+        if port.is_open:
+            try:
+                await set_up()
+            except CONNECTION_ERRORS:
+                if channel is port.work_channel and channel is not None and not channel.is_closed:
+                    raise
+
+                # Lost meanwhile: it is run on the next connection.
+                await port.wait_open_in_time()
 
     def forget(self, name: str) -> None:
         """Do not run it any more."""

@@ -20,10 +20,9 @@ from typing import TYPE_CHECKING, Final
 import aiormq
 from aiormq.abc import ChannelFrame
 from aiormq.channel import Channel
-from aiormq.exceptions import AMQPError, ChannelInvalidStateError
 
-from broker.client.errors import AccessRefused, Closed, Unavailable
-from broker.client.link import safe_url
+from broker.client.errors import AccessRefused, Closed, MessageTooLarge, Unavailable
+from broker.client.link import LIBRARY_ERRORS, check_url, safe_url, size_limit_in, translated_error
 from broker.tasks.frames import ack_frame, nack_frame, publish_frames
 from broker.tasks.intake import Intake
 
@@ -38,17 +37,12 @@ __all__ = ["CONNECTION_ERRORS", "Port"]
 
 LOG: Final = logging.getLogger("leveret.tasks")
 
-CONNECTION_ERRORS: Final = (
-    AMQPError,
-    ChannelInvalidStateError,
-    OSError,
-    asyncio.TimeoutError,
-    RuntimeError,
-)
+CONNECTION_ERRORS: Final = (*LIBRARY_ERRORS, RuntimeError)
 """What aiormq raises when there is no connection, or not any more."""
 
 BACKOFF_S: Final = 0.1
 BACKOFF_MAX_S: Final = 10.0
+CLOSE_WAIT_S: Final = 2.0
 FULL_S: Final = 0.005
 """When aiormq's own buffer is full, how long until the next try."""
 
@@ -62,20 +56,30 @@ class Port:
     Args:
         url: of the broker.
         name: what the broker's lists of connections call this one.
+        timeout: how many seconds to wait for a connection.
         on_open: called after each connecting, to consume what is to be consumed.
 
     """
 
     def __init__(
-        self, url: str, *, name: str, on_open: Callable[[Port], Awaitable[None]] | None = None
+        self,
+        url: str,
+        *,
+        name: str,
+        timeout: float = 10.0,
+        on_open: Callable[[Port], Awaitable[None]] | None = None,
     ) -> None:
-        self._url = url
+        self._url = check_url(url)
+        self._timeout_s = timeout
         self._name = name
         self._on_open = on_open
         self._connection: AbstractConnection | None = None
         self._work: AbstractChannel | None = None
         self._confirms: AbstractChannel | None = None
         self._frame_max = 0
+        self._size_max: int | None = None
+        """How large a message may be, which a broker tells when it closes the channel for one."""
+
         self._buffer: list[bytes] = []
         self._is_flush_due = False
         self._prefetch = 0
@@ -97,7 +101,7 @@ class Port:
         """The channel that consumes; deliveries of any other one are stale."""
         return self._work
 
-    async def start(self, timeout: float = 10.0) -> None:  # noqa: ASYNC109
+    async def start(self) -> None:
         """Connect, and stay connected until closed.
 
         Raises:
@@ -106,10 +110,12 @@ class Port:
 
         """
         try:
-            async with asyncio.timeout(timeout):
+            async with asyncio.timeout(self._timeout_s):
                 await self._connect_first()
         except TimeoutError:
-            raise Unavailable(f"no broker at {safe_url(self._url)} within {timeout} s") from None
+            raise Unavailable(
+                f"no broker at {safe_url(self._url)} within {self._timeout_s} s"
+            ) from None
 
         self._keeper = asyncio.get_running_loop().create_task(self._keep())
 
@@ -118,9 +124,12 @@ class Port:
         while True:
             try:
                 return await self._connect()
-            except aiormq.exceptions.AuthenticationError as problem:
-                raise AccessRefused(f"refused by {safe_url(self._url)}: {problem}") from problem
             except CONNECTION_ERRORS as problem:
+                refusal = translated_error(problem)
+                if isinstance(refusal, AccessRefused):
+                    text = f"refused by {safe_url(self._url)}: {refusal}"
+                    raise AccessRefused(text) from problem
+
                 LOG.debug("no connection to %s yet: %r", safe_url(self._url), problem)
                 await asyncio.sleep(wait_s)
                 wait_s = min(wait_s * 2, BACKOFF_MAX_S)
@@ -132,6 +141,16 @@ class Port:
                 raise Closed("closed")
 
             await self._is_open.wait()
+
+    async def wait_open_in_time(self) -> None:
+        """Wait until there is a connection; raises Unavailable if that takes too long."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self.wait_open()
+        except TimeoutError:
+            raise Unavailable(
+                f"no connection to {safe_url(self._url)} for {self._timeout_s} s"
+            ) from None
 
     async def close(self) -> None:
         """Write what is buffered, and close the connection."""
@@ -237,7 +256,13 @@ class Port:
             raise Unavailable("the connection was lost") from problem
 
     def post(self, routing_key: str, props: bytes, body: bytes) -> bool:
-        """Send to a queue without a confirm, before whatever is settled after this."""
+        """Send to a queue without a confirm, before whatever is settled after this.
+
+        Raises:
+            MessageTooLarge: it is known that the broker does not take it.
+
+        """
+        self._check_size(body)
         work = self._work
         if work is None:
             return False
@@ -252,13 +277,16 @@ class Port:
         Raises:
             Unroutable: there is no such queue.
             QueueFull: it has reached its limit.
+            MessageTooLarge: the broker does not take messages of that size.
+            Unavailable: there is no connection, nor is there one in time.
 
         """
         async with self._sending:
             while True:
+                self._check_size(body)
                 channel, intake = self._confirms, self._confirm_intake
                 if channel is None or intake is None:
-                    await self.wait_open()
+                    await self.wait_open_in_time()
                     continue
 
                 target = ("", queue, True)
@@ -269,6 +297,13 @@ class Port:
                     return await confirmed
                 except Unavailable as problem:
                     LOG.debug("sending %s again: %s", message_id, problem)
+
+    def _check_size(self, body: bytes) -> None:
+        # Sent all the same, it would be the end of the channel, again and again.
+        if self._size_max is not None and len(body) > self._size_max:
+            raise MessageTooLarge(
+                f"{len(body)} bytes, and the broker takes no message of more than {self._size_max}"
+            )
 
     def _write(self, data: bytes) -> None:
         self._buffer.append(data)
@@ -299,7 +334,6 @@ class Port:
             if connection is not None and channel is not None:
                 await self._until_lost(connection)
 
-            self._lose()
             wait_s = BACKOFF_S
             LOG.warning("the connection to %s is lost", safe_url(self._url))
             while not self._is_closed:
@@ -307,7 +341,8 @@ class Port:
                     await self._connect()
                     LOG.info("connected to %s again", safe_url(self._url))
                     break
-                except CONNECTION_ERRORS as problem:
+                except Exception as problem:
+                    # Whatever it was: who is to stay connected tries again.
                     LOG.debug("not connected: %r", problem)
                     await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311
                     wait_s = min(wait_s * 2, BACKOFF_MAX_S)
@@ -316,16 +351,22 @@ class Port:
         self._is_open.clear()
         self._buffer.clear()
         self._connection = self._work = self._confirms = None
-        lost, self._confirm_intake, self._work_intake = self._confirm_intake, None, None
-        if lost is not None:
-            lost.lose()
+        for intake in (self._confirm_intake, self._work_intake):
+            if intake is not None:
+                self._size_max = size_limit_in(intake.close_text) or self._size_max
+                intake.lose()
+
+        self._confirm_intake = self._work_intake = None
 
     async def _until_lost(self, connection: AbstractConnection) -> None:
         watched = [connection.closing]
         watched += [one.closing for one in (self._work, self._confirms) if one is not None]
         await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
+        # At once: closing takes as long as the broker likes, and nobody is to use it meanwhile.
+        self._lose()
         with contextlib.suppress(*CONNECTION_ERRORS):
-            await connection.close()
+            async with asyncio.timeout(CLOSE_WAIT_S):
+                await connection.close()
 
     async def _connect(self) -> None:
         connection = await aiormq.connect(

@@ -19,6 +19,7 @@ from broker.client import (
     InvalidPriority,
     InvalidSchedule,
     InvalidValue,
+    MessageTooLarge,
     Options,
     QueueFull,
     QueueSpec,
@@ -26,7 +27,8 @@ from broker.client import (
     connect,
 )
 from broker.client.link import Link
-from tests.helpers.toolkit import LIVE_URL
+from broker.embedded import Broker
+from tests.helpers.toolkit import LIVE_URL, needs_leveret
 
 Name = Callable[[str], str]
 
@@ -371,3 +373,16 @@ async def test_of_two_with_the_same_id_both_are_told_that_there_is_no_queue(
     )
 
     assert [type(one) for one in results] == [Unroutable] * 5
+
+
+@needs_leveret
+async def test_what_is_too_large_is_told(name: Name) -> None:
+    limits = {"version": 1, "limits": {"max_message_size": 100_000}}
+    async with Broker(limits, log_level="error") as broker, connect(broker.url) as client:
+        orders = name("orders")
+        await client.declare(orders)
+        with pytest.raises(MessageTooLarge, match="100000"):
+            await client.send(orders, b"a" * 100_001)
+
+        await client.send(orders, b"a" * 100_000)
+        assert (await client.stats(orders)).ready == 1
