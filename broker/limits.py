@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "BINDINGS_PER_EXCHANGE_MAX",
     "CHECKPOINT_BYTES",
     "CLOSE_TIMEOUT_S",
     "COLD_READ_BYTES_MAX",
@@ -19,6 +20,7 @@ __all__ = [
     "DELAYED_PER_TURN_MAX",
     "DROP_DELAY_MS",
     "EARLY_BYTES_MAX",
+    "EXCHANGES_PER_VHOST_MAX",
     "FAN_OUT_WIDE",
     "FRAME_BYTES_MAX_DEFAULT",
     "FRAME_BYTES_MAX_INITIAL",
@@ -36,6 +38,7 @@ __all__ = [
     "PENDING_BYTES_MAX",
     "POLICY_PATTERN_BYTES_MAX",
     "PROPERTIES_PER_CHANNEL_MAX",
+    "QUEUES_PER_VHOST_MAX",
     "RECOVERY_PROGRESS_COUNT",
     "REMEMBERED_BYTES_MAX",
     "ROUTES_PER_CHANNEL_MAX",
@@ -117,6 +120,17 @@ MESSAGE_BYTES_MAX_HARD: Final = 536_870_912
 
 CONSUMERS_PER_CHANNEL_MAX: Final = 65_536
 """Consumers of one channel unless configured; each costs about half a kilobyte."""
+
+QUEUES_PER_VHOST_MAX: Final = 1_000_000
+"""Queues of a virtual host for which no max-queues is set: some three gigabytes when empty, and no
+alarm holds back who declares. RabbitMQ has none by itself, and cluster_queue_limit."""
+
+EXCHANGES_PER_VHOST_MAX: Final = 100_000
+"""Exchanges of a virtual host, some 150 megabytes. RabbitMQ has none by itself, and
+cluster_exchange_limit (rule E-26)."""
+
+BINDINGS_PER_EXCHANGE_MAX: Final = 1_000_000
+"""Bindings of one exchange, some 600 megabytes with short keys; RabbitMQ has no bound."""
 
 ROUTES_PER_CHANNEL_MIN: Final = 1_024
 """Publish methods that any channel may remember, each some 700 bytes."""

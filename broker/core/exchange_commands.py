@@ -122,6 +122,14 @@ def declare_exchange(vhost: VirtualHost, actor: Actor, settings: ExchangeSetting
         actor.check("read", "exchange", name)
         actor.check("write", "exchange", alternate)
 
+    limit = vhost.exchanges_max
+    if len(vhost.exchanges) >= limit:
+        # Rule E-26.
+        raise PreconditionFailed(
+            f"cannot declare exchange '{name}' in vhost '{vhost.name}': exchange limit of {limit} "
+            "is reached"
+        )
+
     exchange = create_exchange(settings)
     vhost.act_for(actor.user_name)
     vhost.add_exchange(exchange)
@@ -207,6 +215,15 @@ def bind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
     source.validate_destination(destination)
     if isinstance(destination, Queue):
         actor.check_unlocked(destination)
+
+    limit = vhost.bindings_per_exchange_max
+    if len(source.bindings) >= limit and not source.find_binding(
+        destination, request.routing_key, request.arguments
+    ):
+        raise PreconditionFailed(
+            f"cannot bind to {resource_text('exchange', source.name, vhost.name)}: binding limit "
+            f"of {limit} is reached"
+        )
 
     binding = source.add_binding(destination, request.routing_key, request.arguments)
     if binding is not None:

@@ -154,8 +154,8 @@ def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) 
     queue_type = requested_queue_type(arguments)
     settings = validate_arguments(queue_type, name, vhost.name, arguments)
     check_for_release(vhost.release, queue_type, name, vhost.name, arguments)
-    limit = vhost.queues_max
-    if limit is not None and len(vhost.queues) >= limit:
+    limit = vhost.queues_bound if vhost.queues_max is None else vhost.queues_max
+    if len(vhost.queues) >= limit:
         raise PreconditionFailed(
             f"cannot declare queue '{name}': queue limit in vhost '{vhost.name}' ({limit}) "
             "is reached"

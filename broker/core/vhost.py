@@ -29,7 +29,12 @@ from broker.core.routing import NO_KEEPERS, RouteResult, route
 from broker.core.tally import VHostTally
 from broker.core.vhost_metadata import NO_METADATA
 from broker.core.watcher import Pair, Watcher, Witness
-from broker.limits import ROUTES_SPARE_MAX
+from broker.limits import (
+    BINDINGS_PER_EXCHANGE_MAX,
+    EXCHANGES_PER_VHOST_MAX,
+    QUEUES_PER_VHOST_MAX,
+    ROUTES_SPARE_MAX,
+)
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
@@ -78,6 +83,7 @@ class VirtualHost:
         "_exclusive_queues",
         "_random_bytes",
         "_reply_sink",
+        "bindings_per_exchange_max",
         "connection_count",
         "connections_max",
         "dead_letters",
@@ -86,6 +92,7 @@ class VirtualHost:
         "dirty_journals",
         "events",
         "exchanges",
+        "exchanges_max",
         "generation",
         "header_exchange_count",
         "journal",
@@ -96,6 +103,7 @@ class VirtualHost:
         "on_space_changed",
         "policies",
         "queues",
+        "queues_bound",
         "queues_max",
         "release",
         "reply_queues",
@@ -137,6 +145,10 @@ class VirtualHost:
         self.metadata = NO_METADATA
         self.release = NO_RELEASE
         self.queues_max: int | None = None
+        # What holds besides, and where nobody has set a limit.
+        self.queues_bound: int = QUEUES_PER_VHOST_MAX
+        self.exchanges_max: int = EXCHANGES_PER_VHOST_MAX
+        self.bindings_per_exchange_max: int = BINDINGS_PER_EXCHANGE_MAX
         self.connections_max: int | None = None
         self.connection_count = 0
         # Any change of what a publish may reach moves it on: routes remembered before are stale.

@@ -596,3 +596,63 @@ def test_a_transaction_that_is_not_committed_leaves_nothing_behind() -> None:
     assert alive(Message) == before
     assert world.vhost.queues["q"].ready_count == 0
     neighbour.check()
+
+
+# -- what is declared
+
+
+def test_a_virtual_host_has_so_many_exchanges() -> None:
+    """Rule E-26; what is there can be declared again."""
+    world = World()
+    world.vhost.exchanges_max = len(world.vhost.exchanges) + 1
+    session = world.open(1)
+    assert (
+        session.ask(1, "exchange.declare", exchange="x", type="fanout").name
+        == "exchange.declare-ok"
+    )
+    assert (
+        session.ask(1, "exchange.declare", exchange="x", type="fanout").name
+        == "exchange.declare-ok"
+    )
+    session.send(1, "exchange.declare", exchange="y", type="fanout")
+    limit = world.vhost.exchanges_max
+    text = (
+        f"PRECONDITION_FAILED - cannot declare exchange 'y' in vhost '/': exchange limit of {limit}"
+        " is reached"
+    )
+    assert_channel_closed(session, 1, 406, text, (40, 10))
+
+
+def test_an_exchange_has_so_many_bindings() -> None:
+    world = World()
+    world.vhost.bindings_per_exchange_max = 2
+    session = world.open(1)
+    session.ask(1, "queue.declare", queue="q")
+    for key in ("a", "b", "a"):
+        answer = session.ask(1, "queue.bind", queue="q", exchange="amq.topic", routing_key=key)
+        assert answer.name == "queue.bind-ok"
+
+    session.send(1, "queue.bind", queue="q", exchange="amq.topic", routing_key="c")
+    text = (
+        "PRECONDITION_FAILED - cannot bind to exchange 'amq.topic' in vhost '/': binding limit of 2"
+        " is reached"
+    )
+    assert_channel_closed(session, 1, 406, text, (50, 20))
+    assert len(world.vhost.exchanges["amq.topic"].bindings) == 2
+
+
+@pytest.mark.parametrize("limit", [None, 5])
+def test_a_virtual_host_has_so_many_queues_and_a_limit_goes_before(limit: int | None) -> None:
+    world = World()
+    world.vhost.queues_bound = 2
+    world.vhost.queues_max = limit
+    session = world.open(1)
+    for number in range(limit or 2):
+        assert session.ask(1, "queue.declare", queue=f"q{number}").name == "queue.declare-ok"
+
+    session.send(1, "queue.declare", queue="one-more")
+    text = (
+        "PRECONDITION_FAILED - cannot declare queue 'one-more': queue limit in vhost '/' "
+        f"({limit or 2}) is reached"
+    )
+    assert_channel_closed(session, 1, 406, text, (50, 10))
