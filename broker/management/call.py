@@ -31,9 +31,12 @@ __all__ = [
     "is_from_local_socket",
     "is_local",
     "is_loopback",
+    "is_near",
 ]
 
 JSON_TYPE: Final = "application/json"
+FORWARDING_HEADERS: Final = ("x-forwarded-for", "x-real-ip")
+FORWARDED: Final = "forwarded"
 
 T = TypeVar("T")
 
@@ -68,6 +71,22 @@ def is_loopback(remote: str | None) -> bool:
         return address.ipv4_mapped.is_loopback
 
     return address.is_loopback
+
+
+def is_near(request: web.Request) -> bool:
+    """Whether who asks is on this machine, and does not come through a proxy from elsewhere.
+
+    What a proxy says can only take somebody farther away: anybody may say it.
+    """
+    if is_from_local_socket(request):
+        return True
+
+    hops = [request.remote or ""]
+    for name in FORWARDING_HEADERS:
+        for value in request.headers.getall(name, ()):
+            hops += [hop.strip() for hop in value.split(",")]
+
+    return FORWARDED not in request.headers and all(map(is_loopback, hops))
 
 
 def is_local(name: object) -> bool:
@@ -141,7 +160,7 @@ class Call:
     @property
     def is_loopback(self) -> bool:
         """Whether the caller is on this machine."""
-        return is_from_local_socket(self.request) or is_loopback(self.request.remote)
+        return is_near(self.request)
 
     def flag(self, name: str) -> bool:
         """Whether the query has ``name=true``."""

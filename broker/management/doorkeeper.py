@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.auth.logins import Attempt
 from broker.auth.users import AuthenticationError
 from broker.management.auth import OPENING_TAGS, Caller, LocalAdministrator
-from broker.management.call import is_from_local_socket, is_loopback
+from broker.management.call import is_from_local_socket, is_near
 from broker.management.errors import NotAuthorised, Unauthenticated
 from broker.management.sessions import Sessions
 
@@ -142,8 +142,7 @@ class Doorkeeper:
         raise NotAuthorised("Not_Authorized", "not_authorized")
 
     def _caller(self, user: User, request: web.Request) -> Caller:
-        is_near = is_from_local_socket(request) or is_loopback(request.remote)
-        if user.name in self._node.users.loopback_only_users and not is_near:
+        if user.name in self._node.users.loopback_only_users and not is_near(request):
             raise NotAuthorised("User can only log in via localhost")
 
         if OPENING_TAGS.isdisjoint(user.tags):

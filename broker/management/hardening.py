@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,8 +45,13 @@ CORS_MAX_AGE_S: Final = 1_800
 CORS_METHODS: Final = "GET, HEAD, PUT, POST, DELETE, OPTIONS"
 CORS_HEADERS: Final = "authorization, content-type, x-reason, x-vhost"
 
-_SECRET_SEGMENT: Final = re.compile(r"(/auth/hash_password/)[^/?#]*")
-_SECRET_QUERY: Final = re.compile(r"(?i)([?&](?:password|passwd|pass|token|secret)=)[^&#]*")
+HIDDEN: Final = "***"
+HIDES_WHAT_FOLLOWS: Final = "hash_password"
+"""What follows it in a path is a password."""
+
+SECRET_KEYS: Final = frozenset({"password", "passwd", "pass", "token", "secret"})
+
+_PARTS: Final = re.compile(r"[&;]")
 
 
 def security_headers(*, is_secure: bool) -> dict[str, str]:
@@ -121,5 +126,18 @@ def preflight_headers(headers: Mapping[str, str], origins: tuple[str, ...]) -> d
 
 
 def loggable_path(path: str) -> str:
-    """A path and its query, without what could be a password in them."""
-    return _SECRET_QUERY.sub(r"\1***", _SECRET_SEGMENT.sub(r"\1***", path))
+    """A path and its query, without what could be a password in them, however it is written."""
+    where, mark, query = path.partition("?")
+    segments = where.split("/")
+    for place, segment in enumerate(segments):
+        if unquote(segment) == HIDES_WHAT_FOLLOWS and any(segments[place + 1 :]):
+            segments[place + 1 :] = [HIDDEN]
+            break
+
+    parts = [_hidden(part) for part in _PARTS.split(query)]
+    return f"{'/'.join(segments)}{mark}{'&'.join(parts)}"
+
+
+def _hidden(part: str) -> str:
+    key, equals, _ = part.partition("=")
+    return f"{key}={HIDDEN}" if equals and unquote(key).lower() in SECRET_KEYS else part

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from broker.management.call import is_near
 from broker.management.hardening import (
     cors_headers,
     is_from_elsewhere,
@@ -85,7 +86,47 @@ def test_a_browser_may_ask_before() -> None:
         ("/api/queues?password=hunter2&page=1", "/api/queues?password=***&page=1"),
         ("/api/queues?page=1&TOKEN=hunter2", "/api/queues?page=1&TOKEN=***"),
         ("/api/queues?name=password", "/api/queues?name=password"),
+        ("/api/auth/hash%5Fpass%77ord/hunter2", "/api/auth/hash%5Fpass%77ord/***"),
+        ("/api/auth/hash_password/hunter2/3", "/api/auth/hash_password/***"),
+        ("/api/auth/hash_password//hunter2", "/api/auth/hash_password/***"),
+        ("/api/queues?p%61ssword=hunter2", "/api/queues?p%61ssword=***"),
+        ("/api/auth/hash_password", "/api/auth/hash_password"),
     ],
 )
 def test_a_password_in_a_path_is_not_logged(path: str, told: str) -> None:
     assert loggable_path(path) == told
+
+
+class _FromHere:
+    """A socket of this machine."""
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return {"peername": ("127.0.0.1", 40_000), "sockname": ("127.0.0.1", 15_672)}.get(
+            name, default
+        )
+
+    def is_closing(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_of_this_machine"),
+    [
+        pytest.param({}, True, id="nobody-between"),
+        pytest.param({"x-forwarded-for": "127.0.0.1"}, True, id="a-proxy-for-this-machine"),
+        pytest.param({"x-forwarded-for": "192.0.2.7"}, False, id="a-proxy-for-another"),
+        pytest.param(
+            {"x-forwarded-for": "127.0.0.1, 192.0.2.7"}, False, id="who-claims-to-be-near"
+        ),
+        pytest.param({"x-real-ip": "192.0.2.7"}, False, id="the-other-header"),
+        pytest.param({"x-forwarded-for": "::1", "x-real-ip": "192.0.2.7"}, False, id="both"),
+        pytest.param({"forwarded": "for=127.0.0.1"}, False, id="the-standard-header"),
+        pytest.param({"x-forwarded-for": "localhost"}, False, id="a-name"),
+    ],
+)
+def test_who_comes_through_a_proxy_is_not_taken_for_the_proxy(
+    headers: dict[str, str], is_of_this_machine: bool
+) -> None:
+    """Otherwise guest would come in from everywhere through a proxy on this machine (rule C-36)."""
+    request = make_mocked_request("GET", "/", headers=headers, transport=_FromHere())
+    assert is_near(request) is is_of_this_machine
