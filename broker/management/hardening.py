@@ -51,7 +51,7 @@ HIDES_WHAT_FOLLOWS: Final = "hash_password"
 
 SECRET_KEYS: Final = frozenset({"password", "passwd", "pass", "token", "secret"})
 
-_PARTS: Final = re.compile(r"[&;]")
+_PARTS: Final = re.compile(r"([&;?])")
 
 
 def security_headers(*, is_secure: bool) -> dict[str, str]:
@@ -135,7 +135,7 @@ def loggable_path(path: str) -> str:
             break
 
     parts = [_hidden(part) for part in _PARTS.split(query)]
-    return f"{'/'.join(segments)}{mark}{'&'.join(parts)}"
+    return f"{'/'.join(segments)}{mark}{''.join(parts)}"
 
 
 def _hidden(part: str) -> str:

@@ -30,6 +30,8 @@ NAMES: Final = (
     "sasl",
     "http",
     "yaml",
+    "proxy",
+    "certificate",
 )
 INPUT_BYTES_MAX: Final = 8_192
 STUCK_S: Final = 20

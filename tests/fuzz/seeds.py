@@ -6,6 +6,7 @@ some that reach code which these do not.
 
 from __future__ import annotations
 
+import base64
 from decimal import Decimal
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,19 @@ NESTED: Final = b"\x01kF" + b"\x00\x00\x00\x07\x01kF" * 63 + b"\x00\x00\x00\x00"
 
 
 LOGIN: Final = encode_table({"LOGIN": Field("S", "guest"), "PASSWORD": Field("S", "guest")})[4:]
+CERTIFICATE: Final = base64.b64decode(
+    b"MIIB8jCCAZigAwIBAgIUPeXANrxMKdCdWP10y36GgY7zS7EwCgYIKoZIzj0EAwIwMzEQMA4GA1UECgwHRXhhbXBs"
+    b"ZTEQMA4GA1UECwwHY2xpZW50czENMAsGA1UEAwwEc2hvcDAeFw0yNjExMzAyMzIzNDBaFw0zNjExMjcyMzIzNDBa"
+    b"MDMxEDAOBgNVBAoMB0V4YW1wbGUxEDAOBgNVBAsMB2NsaWVudHMxDTALBgNVBAMMBHNob3AwWTATBgcqhkjOPQIB"
+    b"BggqhkjOPQMBBwNCAAQmcLxnWc0atrgTTGN2BW9x33K+Ckf18p7xEKkwHNvHP+tsHXfxiLYM7nwb8vMHKMCjhauJ"
+    b"mMIVhu8ztCNIulYYo4GJMIGGMB0GA1UdDgQWBBQcv7tNNOYmBwF5AowO3raoL8esBzAfBgNVHSMEGDAWgBQcv7tN"
+    b"NOYmBwF5AowO3raoL8esBzAPBgNVHRMBAf8EBTADAQH/MDMGA1UdEQQsMCqCCWEuZXhhbXBsZYcEfwAAAYYIaHR0"
+    b"cDovL2GBDWFAZXhhbXBsZS5vcmcwCgYIKoZIzj0EAwIDSAAwRQIhAJwYaH33m8/1cYxnNTo4HudRQ0ePjBDtXe/Z"
+    b"r9YL5+TxAiBnXFo4EFcQKbxix7REDYj9h6WsrugbwExAsNJB+P7KLA=="
+)
+"""Of a client, self-signed, with alternative names of all kinds."""
+
+PROXY_V2: Final = b"\r\n\r\n\x00\r\nQUIT\n"
 OF_TEXT: Final = {
     "sasl": (
         b"\x00\x00guest\x00guest",
@@ -73,6 +87,15 @@ OF_TEXT: Final = {
         b"version: 1\nvhosts:\n  /:\n    permissions: {a: {read: '.*'}}\n    queues: {q: {}}\n",
         b"version: 1\na: &a [*a, *a]\nb: ${HOME:-x}\n",
     ),
+    "proxy": (
+        b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 5672\r\nAMQP\x00\x00\x09\x01",
+        b"PROXY TCP6 2001:db8::7 ::ffff:127.0.0.1 40000 5672\r\n",
+        b"PROXY UNKNOWN anything\r\n",
+        PROXY_V2 + b"\x21\x11\x00\x0c" + bytes(range(12)),
+        PROXY_V2 + b"\x21\x21\x00\x27" + bytes(range(39)),
+        PROXY_V2 + b"\x20\x00\x00\x00",
+    ),
+    "certificate": (CERTIFICATE,),
 }
 """What comes as text, or nearly; the names are numbers."""
 

@@ -6,7 +6,9 @@ defect: an error of another kind, a wrong result, a run without end.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import ipaddress
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,7 +25,11 @@ from broker.management.errors import HTTPProblem, Unauthenticated
 from broker.management.hardening import loggable_path
 from broker.management.json_text import parse_object
 from broker.management.routes import split_path
+from broker.net.proxy_header import HEADER_BYTES_MAX, ProxyHeaderError, read_proxy_header
 from broker.protocol.states import CLOSED, CLOSING, RUNNING
+from broker.protocol.strangers import describe_stranger
+from broker.tls.certificate import CertificateError, parse_certificate
+from broker.tls.names import USER_SOURCES, distinguished_name, user_name_of, validity_text
 from broker.wire import codec
 from broker.wire.framing import FrameDecoder, FrameFault
 from broker.wire.properties import (
@@ -59,6 +65,7 @@ if TYPE_CHECKING:
 __all__ = ["TARGETS"]
 
 FRAME_BYTES_MAX: Final = 4_096
+PROXY_BYTES_MAX: Final = 16 + HEADER_BYTES_MAX
 OPEN: Final = handshake() + method(1, "channel.open") + method(2, "channel.open")
 SETUP: Final = (
     method(1, "queue.declare", queue="q")
@@ -257,6 +264,45 @@ def yaml(data: bytes) -> None:
             assert load_config(str(path)) is not None
 
 
+# -- before a handshake
+
+
+def proxy(data: bytes) -> None:
+    """A PROXY header is understood or refused, and nothing behind it is taken."""
+    taken = 0
+
+    async def receive(size: int) -> bytes:
+        nonlocal taken
+        part = data[taken : taken + size]
+        taken += len(part)
+        return part
+
+    with contextlib.suppress(ProxyHeaderError):
+        proxied = asyncio.run(read_proxy_header(receive))
+        if proxied is not None:
+            for host in (proxied.host, proxied.local_host):
+                assert str(ipaddress.ip_address(host)) == host
+
+            assert max(proxied.port, proxied.local_port) <= 0xFFFF
+
+    assert taken <= PROXY_BYTES_MAX
+    assert describe_stranger(data[:8])
+
+
+def certificate(data: bytes) -> None:
+    """What a client shows is read, or is no certificate; a user's name comes of it, or none."""
+    try:
+        shown = parse_certificate(data)
+    except CertificateError:
+        return
+
+    assert distinguished_name(shown.subject).isprintable()
+    assert validity_text(shown)
+    for source in USER_SOURCES:
+        name = user_name_of(shown, source)
+        assert name is None or name
+
+
 TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "frames": frames,
     "tables": tables,
@@ -268,4 +314,6 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "sasl": sasl,
     "http": http,
     "yaml": yaml,
+    "proxy": proxy,
+    "certificate": certificate,
 }

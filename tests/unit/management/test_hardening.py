@@ -90,6 +90,7 @@ def test_a_browser_may_ask_before() -> None:
         ("/api/auth/hash_password/hunter2/3", "/api/auth/hash_password/***"),
         ("/api/auth/hash_password//hunter2", "/api/auth/hash_password/***"),
         ("/api/queues?p%61ssword=hunter2", "/api/queues?p%61ssword=***"),
+        ("/api/queues?a=b?password=hunter2;x=1", "/api/queues?a=b?password=***;x=1"),
         ("/api/auth/hash_password", "/api/auth/hash_password"),
     ],
 )
