@@ -92,6 +92,7 @@ class Mover:
         refused: those that no queue took; they are back.
         passed: those that were not wanted.
         is_done: there is no more to do.
+        is_cut_short: its queue was deleted before it was done.
 
     """
 
@@ -103,6 +104,7 @@ class Mover:
         "_source",
         "_target",
         "_wanted",
+        "is_cut_short",
         "is_done",
         "moved",
         "passed",
@@ -132,6 +134,7 @@ class Mover:
         self.refused = 0
         self.passed = 0
         self.is_done = self._left == 0 or count_max <= 0
+        self.is_cut_short = False
         self._deliveries = own_deliveries(actor)
         vhost.deliveries[self._deliveries] = None
 
@@ -150,6 +153,7 @@ class Mover:
             message = source.take(False)
             if message is None or source.is_deleted:
                 self.is_done = True
+                self.is_cut_short = bool(source.is_deleted)
                 return
 
             source.get_count -= 1

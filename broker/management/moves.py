@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.moving import HELD_MAX, Mover, MoveTarget, check_move
-from broker.errors import BrokerError
+from broker.errors import BrokerError, NotFound
 from broker.management.arguments import boolean_of, integer_of
 from broker.management.auth import ANYBODY, VHOST
 from broker.management.call import answer, done
@@ -148,6 +148,9 @@ class Moves:
 
             await self._site.change(partial(mover.step, count), mover.vhost)
             await asyncio.sleep(0)
+
+        if mover.is_cut_short:
+            raise NotFound("the queue has been deleted")
 
         if mover.passed >= HELD_MAX:
             move.reason = f"stopped after {HELD_MAX} messages that were not wanted"

@@ -10,6 +10,7 @@ import pytest
 
 from broker.core.message_commands import PublishRequest, publish_message
 from tests.helpers.http_api import http_broker
+from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -280,6 +281,22 @@ async def test_redriving_brings_dead_letters_back_to_where_they_died() -> None:
         assert [row["payload"] for row in rows] == ["0", "1", "2"]
         assert rows[0]["routing_key"] == "work"
         assert await payloads(client, "dead") == []
+
+
+async def test_a_move_whose_queue_is_deleted_has_failed() -> None:
+    async with http_broker() as client:
+        await fill(client, "q", 30)
+        await fill(client, "to", 0)
+        begun = await client.post("/queues/%2F/q/move", {"destination": "to", "rate": 20})
+        await client.delete("/queues/%2F/q")
+        path = f"/moves/{begun.facts['id']}"
+
+        async def has_ended() -> bool:
+            return (await client.get(path)).facts["state"] != "running"
+
+        await until(has_ended)
+        facts = (await client.get(path)).facts
+        assert (facts["state"], facts["reason"]) == ("failed", "the queue has been deleted")
 
 
 async def test_a_move_can_be_watched_and_cancelled() -> None:

@@ -98,6 +98,7 @@ def test_a_queue_that_is_deleted_ends_its_move(tmp_path: Path) -> None:
     moving.step(1)
     moving.finish()
     assert moving.is_done
+    assert moving.is_cut_short
     assert not world.vhost.deliveries
 
 
