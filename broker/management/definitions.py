@@ -26,6 +26,7 @@ from broker.management.definition_rows import (
 )
 from broker.management.definitions_import import Importer, read_document
 from broker.management.errors import BadRequest
+from broker.management.hardening import own_place
 from broker.management.identity import cluster_name_of, product_of
 from broker.management.json_text import JSON, render, render_list
 from broker.management.parameters import global_parameter_rows
@@ -170,7 +171,7 @@ async def _import(call: Call, vhost: VirtualHost | None) -> web.Response:
         elif isinstance(field, str):
             raw = field.encode("utf-8", "surrogateescape")
 
-        redirect = str(form.get("redirect", ""))
+        redirect = own_place(str(form.get("redirect", "")))
     else:
         raw = await call.raw_body()
 

@@ -21,6 +21,7 @@ __all__ = [
     "cors_headers",
     "is_from_elsewhere",
     "loggable_path",
+    "own_place",
     "preflight_headers",
     "security_headers",
 ]
@@ -141,3 +142,14 @@ def loggable_path(path: str) -> str:
 def _hidden(part: str) -> str:
     key, equals, _ = part.partition("=")
     return f"{key}={HIDDEN}" if equals and unquote(key).lower() in SECRET_KEYS else part
+
+
+def own_place(target: str) -> str:
+    """Where a form wants to be sent on to, if that is a page of this site; empty otherwise."""
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return ""
+
+    is_own = not parts.scheme and not parts.netloc and "\\" not in target
+    return target if is_own and target.isprintable() else ""

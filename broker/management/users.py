@@ -247,6 +247,7 @@ async def get_limits(call: Call) -> web.Response:
 async def put_limit(call: Call) -> web.Response:
     value = (await call.body("value"))["value"]
     user = _user_in_path(call)
+    _check_unprotected(user)
     node = call.node
     by = call.caller.name
     try:
@@ -261,6 +262,7 @@ async def put_limit(call: Call) -> web.Response:
 
 async def delete_limit(call: Call) -> web.Response:
     user = _user_in_path(call)
+    _check_unprotected(user)
     node = call.node
     by = call.caller.name
     try:

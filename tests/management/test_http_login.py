@@ -180,6 +180,17 @@ async def test_a_protected_user_is_changed_by_no_definition() -> None:
         assert (await client.delete("/users/root")).status == 400
 
 
+async def test_a_protected_user_is_not_locked_out_by_limits() -> None:
+    async with http_broker() as client:
+        await client.put("/users/root", {"password": "pw", "tags": "administrator,protected"})
+        for answer in (
+            await client.put("/user-limits/root/max-connections", {"value": 0}),
+            await client.ask("DELETE", "/user-limits/root/max-connections"),
+        ):
+            assert answer.status == 400
+            assert "protected from changes" in str(answer.facts["reason"])
+
+
 async def test_a_virtual_host_is_protected_by_the_configuration() -> None:
     config = {"vhosts": {"/": {}, "kept": {"protected_from_deletion": True}}}
     async with http_broker(config) as client:

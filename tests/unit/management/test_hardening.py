@@ -10,6 +10,7 @@ from broker.management.hardening import (
     cors_headers,
     is_from_elsewhere,
     loggable_path,
+    own_place,
     preflight_headers,
 )
 
@@ -131,3 +132,21 @@ def test_who_comes_through_a_proxy_is_not_taken_for_the_proxy(
     """Otherwise guest would come in from everywhere through a proxy on this machine (rule C-36)."""
     request = make_mocked_request("GET", "/", headers=headers, transport=_FromHere())
     assert is_near(request) is is_of_this_machine
+
+
+@pytest.mark.parametrize(
+    ("target", "is_own"),
+    [
+        ("../#/import-succeeded", True),
+        ("/admin?x=1", True),
+        ("https://evil.example/", False),
+        ("//evil.example", False),
+        ("/\\evil.example", False),
+        ("\\\\evil.example", False),
+        ("javascript:alert(1)", False),
+        ("/x\r\nset-cookie: a=b", False),
+        ("//[", False),
+    ],
+)
+def test_a_form_sends_nobody_to_another_site(target: str, is_own: bool) -> None:
+    assert own_place(target) == (target if is_own else "")
