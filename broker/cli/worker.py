@@ -50,7 +50,7 @@ def worker(**given: Any) -> None:
     """
     try:
         from broker.client.errors import ToolkitError
-        from broker.tasks.fleet import Fleet
+        from broker.tasks.fleet import Fleet, leave
         from broker.tasks.log import set_up_log
     except ImportError as problem:
         raise click.ClickException(
@@ -62,6 +62,8 @@ def worker(**given: Any) -> None:
         Fleet(_plan(given), _view(given["live"])).run()
     except ToolkitError as problem:
         raise click.ClickException(str(problem)) from problem
+
+    leave()
 
 
 def _plan(given: dict[str, Any]) -> Any:

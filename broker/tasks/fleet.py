@@ -11,7 +11,9 @@ import asyncio
 import contextlib
 import logging
 import multiprocessing
+import os
 import signal
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from multiprocessing.connection import wait as wait_for_any
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.tasks.loading import load_app
-from broker.tasks.worker import LEASE_S, Worker
+from broker.tasks.worker import LEASE_S, THREAD_NAME, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from broker.tasks.mode import Mode
     from broker.tasks.options import Guarantee
 
-__all__ = ["Fleet", "Plan"]
+__all__ = ["Fleet", "Plan", "leave"]
 
 LOG: Final = logging.getLogger("leveret.tasks")
 
@@ -41,6 +43,7 @@ RESTART_S: Final = 0.5
 RESTART_MAX_S: Final = 30.0
 STABLE_S: Final = 10.0
 """A worker that has lived so long did not die of how it was started."""
+LEAVE_S: Final = 0.2
 KILL_MARGIN_S: Final = 10.0
 """How much longer than its grace a worker may take to stop before it is killed."""
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
@@ -223,7 +226,7 @@ class _Thread(threading.Thread):
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # it has ended
-                loop.call_soon_threadsafe(self._stop, grace)
+                loop.call_soon_threadsafe(self._request_stop, grace)
 
     def snapshot(self) -> Snapshot | None:
         """Return what it is doing."""
@@ -234,7 +237,7 @@ class _Thread(threading.Thread):
         self._loop = asyncio.get_running_loop()
         await self._worker.run()
 
-    def _stop(self, grace: float | None) -> None:
+    def _request_stop(self, grace: float | None) -> None:
         assert self._worker is not None
         self._worker.request_stop(grace)
 
@@ -324,6 +327,23 @@ def run_in_process(plan: Plan, pipe: Connection, dead_owner: str | None) -> None
     set_up_log(plan.log_level)
     app = plan.load()
     asyncio.run(_work(plan, app, pipe, dead_owner))
+    leave()
+
+
+def leave() -> None:
+    """End the process, if it will not end by itself: Python waits for functions in threads.
+
+    Nothing can stop such a function, and its task was handed back when its time was over.
+    """
+    threads = [one for one in threading.enumerate() if one.name.startswith(THREAD_NAME)]
+    for one in threads:
+        one.join(LEAVE_S / len(threads))  # those that have nothing to do are about to end
+
+    if any(one.is_alive() for one in threads):
+        logging.shutdown()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 async def _work(plan: Plan, app: Tasks, pipe: Connection, dead_owner: str | None) -> None:

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from broker.tasks.app import Tasks
     from broker.tasks.intake import Received
 
-__all__ = ["LEASE_S", "Worker"]
+__all__ = ["LEASE_S", "THREAD_NAME", "Worker"]
 
 LOG: Final = logging.getLogger("leveret.tasks")
 
 CONCURRENCY: Final = 10
 GRACE_S: Final = 30.0
 FAULT_S: Final = 1.0
+THREAD_NAME: Final = "leveret-task"
+"""How the names of the threads begin in which functions run that are not async."""
 LEASE_S: Final = 15.0
 """How long after a worker's death its tasks are still its own. It says every third of that that it
 lives; a store's clock and a busy machine need some room."""
@@ -163,7 +165,9 @@ class Worker:
         for name, spec in app.queues().items():
             await link.declare(name, spec)
 
-        self._executor = ThreadPoolExecutor(self.concurrency, thread_name_prefix=f"{app.name}-task")
+        self._executor = ThreadPoolExecutor(
+            self.concurrency, thread_name_prefix=f"{THREAD_NAME}-{app.name}"
+        )
         self._execution = Execution(
             app,
             link,
