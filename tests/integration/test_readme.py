@@ -29,12 +29,6 @@ def test_the_fixture_of_the_readme(leveret: Any) -> None:
     names["test_a_payment_comes_again_after_a_minute"](leveret)
 
 
-async def test_the_embedded_broker_of_the_readme() -> None:
-    names: dict[str, Any] = {}
-    await run(piece_with("async def test_an_order_arrives"), names)
-    await names["test_an_order_arrives"]()
-
-
 async def test_the_tasks_of_the_readme(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,6 +45,6 @@ async def test_the_tasks_of_the_readme(
         tasks: Tasks = names["tasks"]
         assert list(tasks.periodic)
         async with Worker(tasks):
-            await names["main"]()
+            await names["wake_up"]()
 
     assert "hello, hare" in capsys.readouterr().out

@@ -1,0 +1,91 @@
+"""Tasks that cannot be sent: no broker, no way in, too large. It is told, and in time."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.client.errors import (
+    AccessRefused,
+    InvalidValue,
+    MessageTooLarge,
+    TaskFailed,
+    Unavailable,
+)
+from broker.embedded import Broker
+from broker.tasks import Tasks, Worker
+from tests.helpers.toolkit import needs_leveret
+
+WAIT_S = 10
+
+
+@needs_leveret
+async def test_without_a_broker_it_says_so_in_time() -> None:
+    tasks = Tasks("amqp://guest:secret@127.0.0.1:1/", timeout=0.3)
+    with pytest.raises(Unavailable, match=r"guest:\*\*\*@127\.0\.0\.1"):
+        await tasks.link()
+
+
+@pytest.mark.parametrize(
+    ("path", "error"),
+    [
+        ("guest:wrong@{place}/", AccessRefused),
+        ("guest:guest@{place}/no-such-vhost", AccessRefused),
+    ],
+    ids=["password", "vhost"],
+)
+async def test_who_is_not_let_in_is_told_at_once(
+    url: str, path: str, error: type[Exception]
+) -> None:
+    place = url.rpartition("@")[2].partition("/")[0]
+    tasks = Tasks(f"amqp://{path.format(place=place)}", timeout=60)
+    with pytest.raises(error):
+        await asyncio.wait_for(tasks.link(), WAIT_S)
+
+
+async def test_a_url_of_no_broker_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="amqp://"):
+        await Tasks("http://localhost/", timeout=60).link()
+
+
+@needs_leveret
+async def test_what_is_sent_while_there_is_no_broker_is_told_in_time() -> None:
+    async with Broker(log_level="error") as broker:
+        tasks = Tasks(broker.url, timeout=0.3)
+
+        @tasks.task
+        async def double(x: int) -> int:
+            return 2 * x
+
+        await double.q(1)
+
+    with pytest.raises(Unavailable):
+        await asyncio.wait_for(double.q(2), WAIT_S)
+
+    await tasks.close()
+
+
+@needs_leveret
+async def test_what_is_too_large_is_refused_and_the_rest_goes_on() -> None:
+    """The broker closes the channel for it; sent again it would do so for ever."""
+    limits = {"version": 1, "limits": {"max_message_size": 100_000}}
+    async with Broker(limits, log_level="error") as broker:
+        tasks = Tasks(broker.url)
+
+        @tasks.task
+        async def repeat(text: str, times: int) -> str:
+            return text * times
+
+        async with Worker(tasks):
+            others = [asyncio.ensure_future(repeat.q("a", 3)) for _ in range(20)]
+            with pytest.raises(MessageTooLarge, match="100000"):
+                await asyncio.wait_for(repeat.q("a" * 200_000, 1), WAIT_S)
+
+            handles = await asyncio.gather(*others)
+            large = await repeat.q("a", 200_000)
+            with pytest.raises(TaskFailed, match="MessageTooLarge"):
+                await large.result(timeout=WAIT_S)
+
+            handles.append(await repeat.q("a", 3))
+            assert {await one.result(timeout=WAIT_S) for one in handles} == {"aaa"}
