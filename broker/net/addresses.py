@@ -53,9 +53,11 @@ def peer_of(
     local_host, local_port = _host_and_port(transport.get_extra_info("sockname"))
     is_loopback = is_loopback_address(host)
     if proxied is not None:
-        host, port, local_host, local_port = proxied
+        if proxied.host:
+            host, port, local_host, local_port = proxied
+
         # From this machine comes who comes from the proxy's machine, if that is this one.
-        is_loopback = is_loopback and is_loopback_address(host)
+        is_loopback = is_loopback and is_loopback_address(proxied.host)
 
     return Peer(
         host=host,

@@ -319,7 +319,7 @@ class _Guest:
         proxied: Proxied | None = None
         if self.is_proxy:
             proxied = await read_proxy_header(partial(self._loop.sock_recv, self._socket))
-            if proxied is not None:
+            if proxied is not None and proxied.host:
                 self.peer = f"{format_address(proxied.host, proxied.port)} by {self.peer}"
 
         factory = partial(self._factory, proxied)

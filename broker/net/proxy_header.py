@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HEADER_BYTES_MAX",
+    "NOBODY",
     "Proxied",
     "ProxyHeaderError",
     "SilenceError",
@@ -61,6 +62,10 @@ class Proxied(NamedTuple):
     local_port: int
 
 
+NOBODY: Final = Proxied("", 0, "", 0)
+"""For somebody of whom the proxy knows nothing: they may be anywhere, and not on this machine."""
+
+
 class ProxyHeaderError(ValueError):
     """No PROXY header, or a damaged one."""
 
@@ -70,7 +75,7 @@ class SilenceError(ProxyHeaderError):
 
 
 async def read_proxy_header(receive: Receive) -> Proxied | None:
-    """Take a header from a connection; None where it tells of nobody.
+    """Take a header from a connection; None where the proxy speaks for itself.
 
     Args:
         receive: gives at most so many octets; none at the end.
@@ -131,7 +136,7 @@ async def _exactly(receive: Receive, size: int) -> bytes:
     return data
 
 
-def parse_line(line: bytes) -> Proxied | None:
+def parse_line(line: bytes) -> Proxied:
     """Read a header of version 1.
 
     Raises:
@@ -139,7 +144,7 @@ def parse_line(line: bytes) -> Proxied | None:
 
     """
     if line == _UNKNOWN + b"\r\n" or line.startswith(_UNKNOWN + b" "):
-        return None
+        return NOBODY
 
     match = _LINE.fullmatch(line)
     if match is None:
@@ -198,4 +203,4 @@ def _parse_binary(fixed: bytes, body: bytes) -> Proxied | None:
         local_port = int.from_bytes(body[2 * size + 2 : 2 * size + 4], "big")
         return Proxied(host, port, local_host, local_port)
 
-    return None
+    return NOBODY

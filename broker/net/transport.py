@@ -74,8 +74,8 @@ class AMQPTransport(asyncio.Protocol, Link):
 
     @property
     def is_proxied(self) -> bool:
-        """Whether it is a proxy that has opened the socket."""
-        return self._proxied is not None
+        """Whether it is a proxy that has opened the socket, for somebody whose address it tells."""
+        return self._proxied is not None and self._proxied.host != ""
 
     # --- called by the event loop
 

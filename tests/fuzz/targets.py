@@ -25,7 +25,7 @@ from broker.management.errors import HTTPProblem, Unauthenticated
 from broker.management.hardening import loggable_path
 from broker.management.json_text import parse_object
 from broker.management.routes import split_path
-from broker.net.proxy_header import HEADER_BYTES_MAX, ProxyHeaderError, read_proxy_header
+from broker.net.proxy_header import HEADER_BYTES_MAX, NOBODY, ProxyHeaderError, read_proxy_header
 from broker.protocol.states import CLOSED, CLOSING, RUNNING
 from broker.protocol.strangers import describe_stranger
 from broker.tls.certificate import CertificateError, parse_certificate
@@ -279,7 +279,8 @@ def proxy(data: bytes) -> None:
 
     with contextlib.suppress(ProxyHeaderError):
         proxied = asyncio.run(read_proxy_header(receive))
-        if proxied is not None:
+        if proxied not in (None, NOBODY):
+            assert proxied is not None
             for host in (proxied.host, proxied.local_host):
                 assert str(ipaddress.ip_address(host)) == host
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from broker.net.addresses import format_address, is_loopback_address, peer_of, plain_address
+from broker.net.proxy_header import NOBODY, Proxied
 from broker.protocol.link import Peer
 from tests.helpers.rim import FakeTransport
 
@@ -65,3 +66,23 @@ def test_ipv6_is_bracketed() -> None:
 )
 def test_both_ends_are_named(extra: dict[str, object], expected: Peer) -> None:
     assert peer_of(FakeTransport(extra)) == expected
+
+
+@pytest.mark.parametrize(
+    ("proxy", "proxied", "expected"),
+    [
+        pytest.param("127.0.0.1", Proxied("127.0.0.1", 7, "127.0.0.1", 1), True, id="both-near"),
+        pytest.param("127.0.0.1", Proxied("192.0.2.7", 7, "192.0.2.1", 1), False, id="far-client"),
+        pytest.param("192.0.2.9", Proxied("127.0.0.1", 7, "127.0.0.1", 1), False, id="far-proxy"),
+        pytest.param("127.0.0.1", NOBODY, False, id="who-knows"),
+        pytest.param("127.0.0.1", None, True, id="the-proxy-itself"),
+    ],
+)
+def test_of_this_machine_are_those_who_come_from_it_through_a_proxy_of_it(
+    proxy: str, proxied: Proxied | None, expected: bool
+) -> None:
+    """Rule C-36; whoever comes with a header that tells nothing may come from anywhere."""
+    extra: dict[str, object] = {"peername": (proxy, 40_000), "sockname": ("127.0.0.1", 5672)}
+    peer = peer_of(FakeTransport(extra), proxied)
+    assert peer.is_loopback is expected
+    assert peer.host == (proxied.host if proxied is not None and proxied.host else proxy)

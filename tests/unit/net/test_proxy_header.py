@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from broker.net.proxy_header import (
     HEADER_BYTES_MAX,
+    NOBODY,
     Proxied,
     ProxyHeaderError,
     SilenceError,
@@ -55,8 +56,8 @@ def read(stream: Stream) -> Proxied | None:
 GOOD = [
     pytest.param(b"PROXY TCP4 192.0.2.7 198.51.100.1 40000 5671\r\n", V4, id="v1-tcp4"),
     pytest.param(b"PROXY TCP6 2001:db8::7 2001:db8::1 40000 5671\r\n", V6, id="v1-tcp6"),
-    pytest.param(b"PROXY UNKNOWN\r\n", None, id="v1-unknown"),
-    pytest.param(b"PROXY UNKNOWN ff:: ff:: 1 2\r\n", None, id="v1-unknown-with-addresses"),
+    pytest.param(b"PROXY UNKNOWN\r\n", NOBODY, id="v1-unknown"),
+    pytest.param(b"PROXY UNKNOWN ff:: ff:: 1 2\r\n", NOBODY, id="v1-unknown-with-addresses"),
     pytest.param(binary(0x21, 0x11, addresses(V4)), V4, id="v2-tcp4"),
     pytest.param(binary(0x21, 0x21, addresses(V6)), V6, id="v2-tcp6"),
     pytest.param(
@@ -67,8 +68,8 @@ GOOD = [
     ),
     pytest.param(binary(0x20, 0x00, b""), None, id="v2-local"),
     pytest.param(binary(0x20, 0x11, addresses(V4)), None, id="v2-local-with-addresses"),
-    pytest.param(binary(0x21, 0x00, b""), None, id="v2-unspecified"),
-    pytest.param(binary(0x21, 0x31, bytes(216)), None, id="v2-unix"),
+    pytest.param(binary(0x21, 0x00, b""), NOBODY, id="v2-unspecified"),
+    pytest.param(binary(0x21, 0x31, bytes(216)), NOBODY, id="v2-unix"),
     pytest.param(
         b"PROXY TCP6 ::ffff:192.0.2.7 ::ffff:198.51.100.1 40000 5671\r\n", V4, id="v1-mapped"
     ),
