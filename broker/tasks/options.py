@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
 from broker.client.errors import InvalidValue
+from broker.client.retry import Retry
 from broker.client.spec import check_queue_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.client.codecs import Codec
-    from broker.client.retry import Retry
     from broker.client.spec import QueueSpec
     from broker.tasks.once.base import IdempotencyStore
     from broker.tasks.partition import Partitions
@@ -153,6 +153,10 @@ class Options:
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise InvalidValue(f"{name} is to be a number of seconds above 0, not {value!r}")
+
+        # A worker would find out only when the task has failed, and could not go on.
+        if not isinstance(self.retry, Retry):
+            raise InvalidValue(f"retry is a Retry, such as Retry(3), and not {self.retry!r}")
 
         if self.guarantee is not None:
             checked_guarantee(self.guarantee)

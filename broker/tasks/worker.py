@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
@@ -79,6 +80,10 @@ class Worker:
                 f"prefetch is to be at least concurrency, {concurrency}, and not {prefetch!r}"
             )
 
+        unknown = set(settings) - WorkerSettings.__annotations__.keys()
+        if unknown:
+            raise InvalidValue(f"no such setting of a worker: {', '.join(sorted(unknown))}")
+
         self.tasks = tasks
         self.concurrency = concurrency
         self.prefetch = prefetch or concurrency
@@ -88,6 +93,12 @@ class Worker:
         self.board = Board(self.owner)
         self._lease_s = settings.get("lease", LEASE_S)
         self._queues = self._chosen(queues)
+        if not self.grace >= 0:
+            raise InvalidValue(f"grace is to be a number of seconds from 0 on, not {self.grace!r}")
+
+        if not (math.isfinite(self._lease_s) and self._lease_s > 0):
+            raise InvalidValue(f"lease is to be some seconds, not {self._lease_s!r}")
+
         self._has_beat = settings.get("beat", True) and bool(tasks.periodic)
         self._beat: Beat | None = None
         self._execution: Execution | None = None

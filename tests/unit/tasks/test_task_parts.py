@@ -217,6 +217,7 @@ def test_the_main_module_is_called_as_workers_import_it(tmp_path: Path) -> None:
         pytest.param({"ttl": -1}, id="ttl"),
         pytest.param({"guarantee": "often"}, id="guarantee"),
         pytest.param({"guarantee": "at_most_once", "retry": Retry(3)}, id="once-and-again"),
+        pytest.param({"retry": 3}, id="retry"),
         pytest.param({"colour": "red"}, id="unknown"),
     ],
 )
@@ -251,7 +252,17 @@ async def test_a_worker_knows_its_queues() -> None:
         Worker(tasks, queues=["mail"])
 
 
-@pytest.mark.parametrize("given", [{"concurrency": 0}, {"concurrency": 5, "prefetch": 4}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"concurrency": 0},
+        {"concurrency": 5, "prefetch": 4},
+        {"grace": -1},
+        {"grace": float("nan")},
+        {"lease": 0},
+        {"colour": "red"},
+    ],
+)
 async def test_a_worker_does_something(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue):
         Worker(Tasks(), **given)
