@@ -145,8 +145,11 @@ async def test_a_confirm_that_does_not_come_is_waited_for_no_longer_than_wanted(
     async with connection.channel() as channel:
         await channel.declare_queue("q")
         held = leveret.faults.hold_confirms()
+        exchange = channel.default_exchange
+        publish = asyncio.create_task(exchange.publish(aio_pika.Message(b"hare"), "q"))
+        await leveret.wait_for(lambda: held.count == 1)
         with pytest.raises(TimeoutError):
-            await channel.default_exchange.publish(aio_pika.Message(b"hare"), "q", timeout=0.01)
+            await asyncio.wait_for(publish, 0.01)
 
         held.release()
 
