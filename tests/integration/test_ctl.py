@@ -160,7 +160,8 @@ def test_names_of_any_kind_come_through(house: House, client: Any) -> None:
     client.channel().queue_declare(name, durable=True)
     assert house.rows("list_queues name") == [{"name": name}]
     cells = list(csv.reader(io.StringIO(house.ctl.does("list_queues name --formatter csv"))))
-    assert cells == [["name"], [name]]
+    # Control characters are shown and not written, but for JSON, which writes them so anyway.
+    assert cells == [["name"], [name.replace("\t", "\\t")]]
     assert house.ctl("-q", "purge_queue", name).status == 0
     assert house.ctl("-q", "delete_queue", name).status == 0
     assert house.rows("list_queues name") == []
