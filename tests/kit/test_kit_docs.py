@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import broker
+from tests.helpers.kit_plugin import PLUGIN
 
 if TYPE_CHECKING:
     import pytest
@@ -28,7 +29,7 @@ def test_every_example_of_the_page_passes(
         (pytester.path / f"test_example_{number}.py").write_text(block, encoding="utf-8")
 
     result = pytester.runpytest_subprocess(
-        "-p", "broker.testing.plugin", "-p", "no:cacheprovider", "-W", "error", timeout=SECONDS_MAX
+        *PLUGIN, "-p", "no:cacheprovider", "-W", "error", timeout=SECONDS_MAX
     )
 
     result.assert_outcomes(passed=len(blocks))

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.testing import Broker
+from tests.helpers.kit_plugin import PLUGIN
 
 if TYPE_CHECKING:
     from pytest import Pytester  # noqa: PT013 - a type
 
-PLUGIN = ("-p", "broker.testing.plugin", "-p", "no:cacheprovider")
+OPTIONS = (*PLUGIN, "-p", "no:cacheprovider")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,7 +63,7 @@ def test_each_test_begins_with_nothing(run: Pytester, isolation: str) -> None:
             assert leveret.clock.is_frozen
         """
     )
-    result = run.runpytest_inprocess(*PLUGIN, f"--leveret-isolation={isolation}")
+    result = run.runpytest_inprocess(*OPTIONS, f"--leveret-isolation={isolation}")
     result.assert_outcomes(passed=3)
 
 
@@ -85,7 +86,7 @@ def test_virtual_hosts_share_a_broker_and_nothing_else(run: Pytester) -> None:
             assert leveret.faults.drop_connections() == 0
         """
     )
-    result = run.runpytest_inprocess(*PLUGIN, "--leveret-isolation=vhost")
+    result = run.runpytest_inprocess(*OPTIONS, "--leveret-isolation=vhost")
     result.assert_outcomes(passed=1)
 
 
@@ -102,7 +103,7 @@ def test_wider_scopes_keep_their_broker(run: Pytester) -> None:
             assert seen == dict(module=leveret_module.port, session=leveret_session.port)
         """
     )
-    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=2)
+    run.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=2)
 
 
 def test_marks_are_options_and_the_nearest_one_wins(run: Pytester) -> None:
@@ -131,7 +132,7 @@ def test_marks_are_options_and_the_nearest_one_wins(run: Pytester) -> None:
             assert leveret.queues == ["q"]
         """
     )
-    run.runpytest_inprocess(*PLUGIN, "--leveret-isolation=vhost").assert_outcomes(passed=3)
+    run.runpytest_inprocess(*OPTIONS, "--leveret-isolation=vhost").assert_outcomes(passed=3)
 
 
 def test_a_release_for_all_tests_leaves_them_on_one_broker(run: Pytester) -> None:
@@ -149,7 +150,7 @@ def test_a_release_for_all_tests_leaves_them_on_one_broker(run: Pytester) -> Non
         """
     )
     options = ("--leveret-isolation=vhost", "--leveret-compat=rabbitmq-4.0")
-    run.runpytest_inprocess(*PLUGIN, *options).assert_outcomes(passed=2)
+    run.runpytest_inprocess(*OPTIONS, *options).assert_outcomes(passed=2)
 
 
 def test_options_come_from_the_configuration_too(run: Pytester) -> None:
@@ -165,7 +166,7 @@ def test_options_come_from_the_configuration_too(run: Pytester) -> None:
             assert leveret.queues == ["given"]
         """
     )
-    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+    run.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,7 @@ def test_wrong_options_are_told(run: Pytester, mark: str, text: str) -> None:
             pass
         """
     )
-    result = run.runpytest_inprocess(*PLUGIN)
+    result = run.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(errors=1)
     assert text in result.stdout.str()
 
@@ -204,7 +205,7 @@ def test_a_test_that_fails_shows_the_story(run: Pytester) -> None:
             assert 1 == 2
         """
     )
-    result = run.runpytest_inprocess(*PLUGIN)
+    result = run.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*leveret at amqp://guest:guest@127.0.0.1:*", "*unroutable*#1*"])
 
@@ -228,7 +229,7 @@ def test_asynchronous_tests_await_what_waits(run: Pytester) -> None:
                 leveret.queue("q").assert_acked(1)
         """
     )
-    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+    run.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
 
 
 def test_what_is_not_awaited_is_told(run: Pytester) -> None:
@@ -243,4 +244,4 @@ def test_what_is_not_awaited_is_told(run: Pytester) -> None:
                 gc.collect()
         """
     )
-    run.runpytest_inprocess(*PLUGIN).assert_outcomes(passed=1)
+    run.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
