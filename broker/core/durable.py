@@ -291,24 +291,27 @@ class StoredMessage:
             )
             addresses[wire] = address
 
+        keys: Arguments = {}
+        history: DeathHistory | None = None
         if self.flags & HAS_KEYS:
             stop: i64 = place + 4 + _long_at(buffer, place)
             keys = decode_table(buffer, place + 4, stop)
-            address = Address(
-                address.exchange,
-                address.routing_key,
-                _texts(keys.get("cc")),
-                _texts(keys.get("bcc")),
-            )
             place = stop
 
         if self.flags & HAS_HISTORY:
             stop = place + 4 + _long_at(buffer, place)
             history = _history_of(decode_table(buffer, place + 4, stop))
-            address = Address(
-                address.exchange, address.routing_key, address.cc_keys, address.bcc_keys, history
-            )
             place = stop
+
+        if self.flags & (HAS_KEYS | HAS_HISTORY):
+            # It belongs to this message alone.
+            address = Address(
+                address.exchange,
+                address.routing_key,
+                _texts(keys.get("cc")),
+                _texts(keys.get("bcc")),
+                history,
+            )
 
         is_persistent = self.flags & IS_PERSISTENT != 0
         content = buffer[place : self._end]

@@ -179,11 +179,7 @@ class Handshake:
         if isinstance(verdict, User):
             return verdict
 
-        if verdict is None:
-            connection.await_login()
-            raise LoginPending
-
-        if self._answers_later(verdict):
+        if verdict is None or self._answers_later(verdict):
             connection.await_login()
             raise LoginPending
 
