@@ -152,6 +152,7 @@ class CoreClient:
         self.output = Output(self.node.outputs, self.written.append)
         self.output.frame_payload_max = FRAME_PAYLOAD_MAX
         self.deliveries = Deliveries(self.output, channel_id, self._on_cancel)
+        self.vhost.deliveries[self.deliveries] = None
         self.actor = Actor(self.vhost.name, user, self)
         self.publisher = Publisher(
             self.vhost, self.actor, self.deliveries, MESSAGE_BYTES_MAX_DEFAULT

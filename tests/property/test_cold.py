@@ -6,7 +6,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.core.message import content_body
@@ -113,6 +113,8 @@ def number_of(message: Message) -> int:
     return int(content_body(message.content).split(b" ", 1)[0])
 
 
+# A checkpoint tells of what consumers have.
+@example(acts=[("publish", 1, 0, True), ("take", 1), ("checkpoint",), ("restart",)], levels=1)
 @given(acts=ACTS, levels=st.sampled_from([1, 3]))
 def test_a_queue_on_disk_is_a_list(acts: list[tuple[object, ...]], levels: int) -> None:
     """Whatever is written meanwhile, moved, told in a checkpoint, or found after a restart."""
