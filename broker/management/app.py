@@ -46,11 +46,13 @@ from broker.management.hardening import (
 from broker.management.hosts import KnownHosts
 from broker.management.moves import Moves
 from broker.management.routes import Router, split_path
+from broker.management.target import target_of
 
 if TYPE_CHECKING:
     from broker.management.auth import Caller
     from broker.management.routes import Match, Route
     from broker.management.site import Site
+    from broker.management.target import Target
 
 __all__ = ["ROUTER", "build_application"]
 
@@ -129,12 +131,13 @@ class _Front:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         match: Match | None = None
-        segments = split_path(request.raw_path)
-        if segments[:1] == ["api"]:
-            match = ROUTER.find(segments[1:])
-
         try:
-            response = await self._answer(request, match)
+            target = target_of(request)
+            segments = split_path(target.path)
+            if segments[:1] == ["api"]:
+                match = ROUTER.find(segments[1:])
+
+            response = await self._answer(request, target, match)
         except web.HTTPException:
             raise
         except Exception as fault:
@@ -147,9 +150,11 @@ class _Front:
 
         return response
 
-    async def _answer(self, request: web.Request, match: Match | None) -> web.Response:
-        self._check_host(request)
-        if is_from_elsewhere(request, self._rules.cors_origins):
+    async def _answer(
+        self, request: web.Request, target: Target, match: Match | None
+    ) -> web.Response:
+        self._check_host(request, target.host)
+        if is_from_elsewhere(request, target.host, self._rules.cors_origins):
             raise HTTPProblem(403, "forbidden", "a page of another site may not change anything")
 
         if match is None:
@@ -174,12 +179,11 @@ class _Front:
 
         return await route.handler(Call(self._desk, request, match.parameters, caller))
 
-    def _check_host(self, request: web.Request) -> None:
+    def _check_host(self, request: web.Request, host: str) -> None:
         """Refuse what a page could ask that gives this machine a name of its own."""
         if request.secure or is_from_local_socket(request):
             return
 
-        host = request.headers.get("host", "")
         if not self._hosts.accepts(host):
             reason = "plain HTTP is not answered under that name: list it in management.hosts"
             raise HTTPProblem(421, "misdirected_request", reason)

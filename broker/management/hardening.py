@@ -68,11 +68,12 @@ def security_headers(*, is_secure: bool) -> dict[str, str]:
     return {**SECURITY_HEADERS, "strict-transport-security": TRANSPORT_SECURITY}
 
 
-def is_from_elsewhere(request: web.BaseRequest, origins: tuple[str, ...]) -> bool:
+def is_from_elsewhere(request: web.BaseRequest, host: str, origins: tuple[str, ...]) -> bool:
     """Whether a browser says that another site wants to change something.
 
     Args:
         request: as it came.
+        host: that it is for.
         origins: sites that may.
 
     """
@@ -81,15 +82,14 @@ def is_from_elsewhere(request: web.BaseRequest, origins: tuple[str, ...]) -> boo
 
     origin = request.headers.get("origin")
     if origin is not None:
-        return not _is_own(origin, request) and origin not in origins
+        return not _is_own(origin, host) and origin not in origins
 
     # Browsers that leave out the one say the other; programs say neither.
     return request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 
 
-def _is_own(origin: str, request: web.BaseRequest) -> bool:
+def _is_own(origin: str, host: str) -> bool:
     """Whether it is the site that was asked: a page of ours."""
-    host = request.headers.get("host", "")
     try:
         return bool(host) and urlsplit(origin).netloc.lower() == host.lower()
     except ValueError:
