@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 import click
 
+from broker.cli.trust import Trust
 from broker.errors import StartError
 from broker.logs import escape
 from broker.net.addresses import format_address
 from broker.net.ping import ping as ping_broker
-
-if TYPE_CHECKING:
-    import ssl
 
 __all__ = ["ping"]
 
@@ -32,7 +30,9 @@ class _Target(NamedTuple):
 @click.option("--port", type=click.IntRange(1, 65535), help="5672, and with TLS 5671.")
 @click.option("--timeout", "timeout_s", default=3.0, show_default=True, metavar="SECONDS")
 @click.option("--tls", "is_tls", is_flag=True, help="With TLS, as amqps:// says too.")
-@click.option("--ca", metavar="FILE", help="Who vouches for the broker, instead of the system's.")
+@click.option(
+    "--ca", "--cacert", metavar="FILE", help="Who vouches for the broker, instead of the system's."
+)
 @click.option("--cert", metavar="FILE", help="A certificate to show, for brokers that want one.")
 @click.option("--key", metavar="FILE", help="Its key, where that is another file.")
 @click.option("--insecure", is_flag=True, help="Take whatever certificate the broker shows.")
@@ -50,7 +50,11 @@ def ping(
     """
     target = _target(url, is_tls=is_tls)
     target = target._replace(host=host or target.host, port=port or target.port)
-    context = _context(files) if target.is_tls else None
+    try:
+        context = _trust(files).context() if target.is_tls else None
+    except ValueError as problem:
+        raise StartError(str(problem)) from None
+
     pong = ping_broker(target.host, target.port, timeout_s, context)
     who = escape(f"{pong.product} {pong.version}")
     where = format_address(target.host, target.port)
@@ -76,26 +80,6 @@ def _target(url: str | None, *, is_tls: bool) -> _Target:
     return _Target(parts.hostname, named or PORTS[scheme], scheme == "amqps")
 
 
-def _context(files: dict[str, str | bool | None]) -> ssl.SSLContext:
-    """What a TLS connection is made with.
-
-    Raises:
-        StartError: a file cannot be used.
-
-    """
-    import ssl
-
+def _trust(files: dict[str, str | bool | None]) -> Trust:
     ca, cert, key = (str(files[name]) if files[name] else None for name in ("ca", "cert", "key"))
-    try:
-        context = ssl.create_default_context(cafile=ca)
-        if cert is not None:
-            context.load_cert_chain(cert, key)
-    except (OSError, ValueError) as problem:
-        names = ", ".join(name for name in (ca, cert, key) if name)
-        raise StartError(f"cannot use {names}: {problem}") from None
-
-    if files["insecure"]:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-
-    return context
+    return Trust(ca, cert, key, bool(files["insecure"]))

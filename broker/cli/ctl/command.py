@@ -52,6 +52,10 @@ def _general_options(taken: Sequence[str] = ()) -> list[click.Parameter]:
         click.Option(["--user"], metavar="USER"),
         click.Option(["--password"], metavar="PASSWORD"),
         click.Option(["--password-file"], metavar="FILE"),
+        click.Option(["--ca", "--cacert"], metavar="FILE"),
+        click.Option(["--cert"], metavar="FILE"),
+        click.Option(["--key"], metavar="FILE"),
+        click.Option(["--insecure"], is_flag=True),
     ]
     return [one for one in options if not set(one.opts) & set(taken)]
 

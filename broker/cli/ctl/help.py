@@ -43,6 +43,13 @@ Where the broker is: the socket in its data directory, for whoever may open it, 
                  | --user <name>     | guest, or LEVERET_CTL_USER
                  | --password <text> | guest, or LEVERET_CTL_PASSWORD
                  | --password-file <file>, or LEVERET_CTL_PASSWORD_FILE
+
+With https://host:port:
+
+                 | --ca <file>       | trusted authorities, or LEVERET_CTL_CA (the system's)
+                 | --cert <file>     | certificate to show, or LEVERET_CTL_CERT
+                 | --key <file>      | its key, or LEVERET_CTL_KEY
+                 | --insecure        | take whatever certificate the broker shows
 """
 
 

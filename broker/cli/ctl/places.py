@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from broker.cli.ctl.faults import EXIT_UNAVAILABLE, CtlError, WrongUsage
 from broker.cli.ctl.transport import Credentials, HTTPPlace, LocalPlace, Requester
+from broker.cli.trust import Trust
 from broker.local_socket import has_local_sockets, socket_in
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ URL_VARIABLE: Final = "LEVERET_CTL_URL"
 USER_VARIABLE: Final = "LEVERET_CTL_USER"
 PASSWORD_VARIABLE: Final = "LEVERET_CTL_PASSWORD"  # noqa: S105
 PASSWORD_FILE_VARIABLE: Final = "LEVERET_CTL_PASSWORD_FILE"  # noqa: S105
+CA_VARIABLE: Final = "LEVERET_CTL_CA"
+CERT_VARIABLE: Final = "LEVERET_CTL_CERT"
+KEY_VARIABLE: Final = "LEVERET_CTL_KEY"
 
 USUAL_HOST: Final = "localhost"
 USUAL_PORTS: Final = {"http": 15672, "https": 15671}
@@ -36,6 +40,10 @@ class Wishes(NamedTuple):
     user: str | None = None
     password: str | None = None
     password_file: str | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    insecure: bool = False
 
 
 def find_broker(
@@ -60,10 +68,14 @@ def find_broker(
     if url is None and wishes.data_dir is None:
         url = environ.get(URL_VARIABLE) or None
 
+    is_about_tls = wishes.ca or wishes.cert or wishes.key or wishes.insecure
+    if is_about_tls and not (url or "").lower().startswith("https://"):
+        raise WrongUsage("--ca, --cert, --key and --insecure are for --url https://host:port")
+
     credentials = _credentials(wishes, environ)
     places: list[Place] = []
     if url is not None:
-        place, in_url = _read_url(url)
+        place, in_url = _read_url(url, _trust(wishes, environ))
         places.append(place)
         credentials = credentials or in_url
     elif wishes.data_dir is not None:
@@ -88,7 +100,16 @@ def _usual_places() -> list[Place]:
     return places
 
 
-def _read_url(url: str) -> tuple[Place, Credentials | None]:
+def _trust(wishes: Wishes, environ: Mapping[str, str]) -> Trust:
+    cert = wishes.cert or environ.get(CERT_VARIABLE)
+    key = wishes.key or (None if wishes.cert else environ.get(KEY_VARIABLE))
+    if key is not None and cert is None:
+        raise WrongUsage("--key belongs to a certificate: name it with --cert")
+
+    return Trust(wishes.ca or environ.get(CA_VARIABLE), cert, key, wishes.insecure)
+
+
+def _read_url(url: str, trust: Trust) -> tuple[Place, Credentials | None]:
     parts = urlsplit(url if "://" in url or url.startswith("unix:") else f"http://{url}")
     if parts.scheme == "unix":
         return LocalPlace(parts.path), None
@@ -105,7 +126,7 @@ def _read_url(url: str) -> tuple[Place, Credentials | None]:
         parts.hostname,
         port or USUAL_PORTS[parts.scheme],
         parts.path.rstrip("/").removesuffix("/api"),
-        parts.scheme == "https",
+        trust if parts.scheme == "https" else None,
     )
     if parts.username is None:
         return place, None

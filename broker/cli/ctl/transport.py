@@ -10,6 +10,7 @@ import base64
 import http.client
 import json
 import socket
+import ssl
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from broker.cli.ctl.faults import EXIT_SOFTWARE, EXIT_TIMEOUT, EXIT_UNAVAILABLE, CtlError
@@ -18,6 +19,8 @@ from broker.local_socket import connect_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+
+    from broker.cli.trust import Trust
 
 __all__ = ["Answer", "Credentials", "HTTPPlace", "LocalPlace", "Place", "Requester"]
 
@@ -100,20 +103,28 @@ class HTTPPlace(NamedTuple):
     host: str
     port: int
     prefix: str = ""
-    is_tls: bool = False
+    trust: Trust | None = None
+    """What TLS connections are made with; None for none."""
 
     @property
     def name(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.is_tls else 'http'}://{host}:{self.port}{self.prefix}"
+        return f"{'http' if self.trust is None else 'https'}://{host}:{self.port}{self.prefix}"
 
     @property
     def is_local(self) -> bool:
         return False
 
     def open(self, timeout_s: float | None) -> http.client.HTTPConnection:
-        kind = http.client.HTTPSConnection if self.is_tls else http.client.HTTPConnection
-        return kind(self.host, self.port, timeout=timeout_s)
+        if self.trust is None:
+            return http.client.HTTPConnection(self.host, self.port, timeout=timeout_s)
+
+        try:
+            context = self.trust.context()
+        except ValueError as problem:
+            raise CtlError(str(problem)) from None
+
+        return http.client.HTTPSConnection(self.host, self.port, timeout=timeout_s, context=context)
 
 
 class _LocalConnection(http.client.HTTPConnection):
@@ -234,6 +245,11 @@ class Requester:
                 connection.connect()
             except TimeoutError:
                 raise self._too_late(place) from None
+            except ssl.SSLCertVerificationError as fault:
+                raise CtlError(
+                    f"{place.name} is not trusted: {fault.verify_message}; if the certificate is of"
+                    " an authority of your own, name that with --ca FILE"
+                ) from None
             except OSError as fault:
                 tried.append(f"{place.name} ({_cause(fault)})")
                 continue
