@@ -1,8 +1,9 @@
-"""``python -m tests.fuzz TARGET``: look for octets that the broker cannot stand.
+"""``python -m tests.fuzz TARGET...``: look for octets that the broker cannot stand.
 
 With atheris the search is guided by coverage, without it inputs are changed at random. An input
 that a target fails on is written to .build/fuzz/TARGET/; mend the defect and keep the input in
-tests/fuzz/corpus/TARGET/NAME.bin, which the tests replay.
+tests/fuzz/corpus/TARGET/NAME.bin, which the tests replay. Several targets, or a set of them, share
+the time; a line for each tells at the end what came of it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from tests.fuzz.campaign import run_campaign, summary_of
 from tests.fuzz.mutation import Found, search
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -33,6 +35,12 @@ NAMES: Final = (
     "proxy",
     "certificate",
 )
+SETS: Final = {
+    "all": NAMES,
+    "security": ("handshake", "sasl", "http", "yaml", "proxy", "certificate"),
+}
+"""Targets that go together: security is what comes before a login, and from who sets it up."""
+
 INPUT_BYTES_MAX: Final = 8_192
 STUCK_S: Final = 20
 """A single input that takes this long is a defect too."""
@@ -40,26 +48,45 @@ STUCK_S: Final = 20
 
 def main() -> int:
     options = _parse_options()
-    home = ROOT / ".build" / "fuzz" / options.target
+    targets = _targets_of(options.target)
+    if len(targets) > 1:
+        outcomes = run_campaign(targets, options.seconds, seed=options.seed, engine=options.engine)
+        sys.stderr.write(summary_of(outcomes))
+        return 0 if all(one.is_good for one in outcomes) else 1
+
+    name = targets[0]
+    home = ROOT / ".build" / "fuzz" / name
     home.mkdir(parents=True, exist_ok=True)
     if options.input is not None:
-        target, _ = _load(options.target)
+        target, _ = _load(name)
         target(options.input.read_bytes())
         return 0
 
     if options.engine == "atheris":
-        return _with_atheris(options, home)
+        return _with_atheris(name, options, home)
 
-    return _with_mutation(options, home)
+    return _with_mutation(name, options, home)
+
+
+def _targets_of(words: list[str]) -> list[str]:
+    """Targets that are named, alone or by a set, each once."""
+    return list(dict.fromkeys(name for word in words for name in SETS.get(word, (word,))))
 
 
 def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="scripts/fuzz", description=(__doc__ or "").partition(": ")[2].partition("\n")[0]
     )
-    parser.add_argument("target", choices=NAMES)
-    parser.add_argument("input", nargs="?", type=Path, help="run this one input instead")
-    parser.add_argument("--seconds", type=int, default=60, help="for how long (%(default)s)")
+    parser.add_argument(
+        "target",
+        nargs="+",
+        metavar="TARGET",
+        help=f"{', '.join(NAMES)}; or a set of them: {', '.join(SETS)};"
+        " behind one target a FILE: run this one input instead",
+    )
+    parser.add_argument(
+        "--seconds", type=int, default=60, help="for how long, all together (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the changes (%(default)s)")
     has_atheris = find_spec("atheris") is not None
     parser.add_argument(
@@ -68,7 +95,17 @@ def _parse_options() -> argparse.Namespace:
         default="atheris" if has_atheris else "mutation",
         help="what looks for inputs (%(default)s)",
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    known = {*NAMES, *SETS}
+    options.input = None
+    if len(options.target) == 2 and options.target[1] not in known:
+        options.input = Path(options.target.pop())
+
+    unknown = [word for word in options.target if word not in known]
+    if unknown or (options.input is not None and options.target[0] in SETS):
+        parser.error(f"no target {(unknown or options.target)[0]!r}: one of {', '.join(NAMES)}")
+
+    return options
 
 
 def _load(name: str) -> tuple[Any, dict[str, bytes]]:
@@ -78,8 +115,8 @@ def _load(name: str) -> tuple[Any, dict[str, bytes]]:
     return targets.TARGETS[name], seeds.seeds_of(name)
 
 
-def _with_mutation(options: argparse.Namespace, home: Path) -> int:
-    target, seeds = _load(options.target)
+def _with_mutation(name: str, options: argparse.Namespace, home: Path) -> int:
+    target, seeds = _load(name)
     inputs = list(seeds.values())
     try:
         count = search(target, inputs, seed=options.seed, seconds=options.seconds)
@@ -87,17 +124,17 @@ def _with_mutation(options: argparse.Namespace, home: Path) -> int:
         path = home / f"crash-{hashlib.sha1(found.data, usedforsecurity=False).hexdigest()}"
         path.write_bytes(found.data)
         traceback.print_exception(found.__cause__)
-        sys.stderr.write(f"{options.target} fails on {path.relative_to(ROOT)}\n")
+        sys.stderr.write(f"{name} fails on {path.relative_to(ROOT)}\n")
         return 1
 
-    sys.stderr.write(f"{options.target}: {count} inputs in {options.seconds} s, none too bad\n")
+    sys.stderr.write(f"{name}: {count} inputs in {options.seconds} s, none too bad\n")
     return 0
 
 
-def _with_atheris(options: argparse.Namespace, home: Path) -> int:
+def _with_atheris(name: str, options: argparse.Namespace, home: Path) -> int:
     atheris: Any = import_module("atheris")
     with atheris.instrument_imports(include=["broker"]):
-        target, seeds = _load(options.target)
+        target, seeds = _load(name)
 
     found, begin = home / "corpus", home / "seeds"
     for folder in (found, begin):
