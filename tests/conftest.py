@@ -34,7 +34,8 @@ for _name, _max_examples in {"quick": 25, "ci": 100}.items():
     settings.register_profile(_name, _BASE, max_examples=_max_examples)
 
 settings.register_profile("long", _BASE, max_examples=5_000, derandomize=False)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(_PROFILE)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,6 +43,13 @@ def pytest_configure(config: pytest.Config) -> None:
     expected = os.environ.get("LEVERET_EXPECT_BUILD", build_kind())
     if build_kind() != expected:
         raise pytest.UsageError(f"expected the {expected} build, found the {build_kind()} one")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever searches for long has time."""
+    if _PROFILE == "long":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0), append=False)
 
 
 def pytest_report_header() -> str:
