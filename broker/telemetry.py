@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.exporters.statsd import StatsDExporter
     from broker.management.server import ManagementServer
+    from broker.metrics.sampler import Sampler
     from broker.metrics.snapshot import Rows, Snapshot
     from broker.net.datagrams import DatagramListener
     from broker.net.listeners import Address
@@ -44,6 +45,7 @@ class Host(Protocol):
     node: Node
     pump: Pump
     watches: list[Watch]
+    sampler: Sampler
     security: TransportSecurity | None
 
     @property
@@ -125,9 +127,10 @@ class Telemetry:
         self.addresses = self._door.addresses
         log("info", "metrics.started", {"listening": " ".join(map(str, self.addresses))})
 
-    def read(self) -> Snapshot:
+    async def read(self) -> Snapshot:
         """A snapshot of now."""
         app = self._app
+        await self._add_up()
         app.pump.advance()
         snapshot = read_node(
             app.node,
@@ -143,7 +146,16 @@ class Telemetry:
             )
             for one in self.datagrams
         )
-        return snapshot._replace(datagrams=readings, certificates=self._certificates())
+        return snapshot._replace(
+            datagrams=readings,
+            certificates=self._certificates(),
+            unacked_bytes=app.sampler.unacked.total,
+        )
+
+    async def _add_up(self) -> None:
+        app = self._app
+        for _ in app.sampler.unacked.steps(app.node.clock.monotonic()):
+            await asyncio.sleep(0)
 
     def _certificates(self) -> tuple[CertificateReading, ...]:
         security = self._app.security
@@ -159,12 +171,13 @@ class Telemetry:
             for fact in facts
         )
 
-    def read_rows(self, vhost_names: frozenset[str] | None) -> Rows:
+    async def read_rows(self, vhost_names: frozenset[str] | None) -> Rows:
         """Everything one by one, in these virtual hosts; None is all."""
-        return read_rows(self._app.node, vhost_names)
+        await self._add_up()
+        return read_rows(self._app.node, self._app.sampler.unacked, vhost_names)
 
-    def _read_both(self, has_rows: bool) -> tuple[Snapshot, Rows | None]:
-        return self.read(), self.read_rows(None) if has_rows else None
+    async def _read_both(self, has_rows: bool) -> tuple[Snapshot, Rows | None]:
+        return await self.read(), await self.read_rows(None) if has_rows else None
 
     async def stop(self) -> None:
         """Stop everything; harmless when it is stopped."""

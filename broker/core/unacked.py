@@ -101,6 +101,20 @@ class Unacked:
         """Everything, in order, left where it is."""
         return self._messages(self._head, len(self._entries))
 
+    def part(self, tag: i64, count: i64) -> list[Message]:
+        """The first so many from this tag on, in order, left where they are."""
+        entries = self._entries
+        place: i64 = self._place_from(tag, self._head, len(entries))
+        found: list[Message] = []
+        while place < len(entries) and len(found) < count:
+            entry = entries[place]
+            if isinstance(entry, Message):
+                found.append(entry)
+
+            place += 1
+
+        return found
+
     def restore(self, messages: list[Message]) -> None:
         """Put back deliveries taken before, under their old tags (rule TX-06)."""
         current = self._messages(self._head, len(self._entries))
@@ -161,6 +175,17 @@ class Unacked:
         if low <= guess < high and _tag_at(entries, guess) == tag:
             return guess if isinstance(entries[guess], Message) else -1
 
+        low = self._place_from(tag, low, high)
+        if low < len(entries):
+            entry = entries[low]
+            if isinstance(entry, Message) and entry.delivery_tag == tag:
+                return low
+
+        return -1
+
+    def _place_from(self, tag: i64, low: i64, high: i64) -> i64:
+        """The first place from ``low`` to ``high`` whose tag is not below this one."""
+        entries = self._entries
         while low < high:
             middle: i64 = (low + high) // 2
             if _tag_at(entries, middle) < tag:
@@ -168,12 +193,7 @@ class Unacked:
             else:
                 high = middle
 
-        if low < len(entries):
-            entry = entries[low]
-            if isinstance(entry, Message) and entry.delivery_tag == tag:
-                return low
-
-        return -1
+        return low
 
     def _sweep(self) -> None:
         """Drop the holes once they are the majority."""

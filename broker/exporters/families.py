@@ -98,6 +98,7 @@ def node_families(snapshot: Snapshot) -> Iterator[Family]:
 
 def _gauges(snapshot: Snapshot) -> Iterator[Family]:
     depth, ready, unacked = snapshot.depths
+    ready_b, unacked_b = snapshot.ready_bytes, snapshot.unacked_bytes
     for name, text, value in (
         ("connections", "Connections currently open", snapshot.connection_count),
         ("channels", "Channels currently open", snapshot.channel_count),
@@ -106,6 +107,9 @@ def _gauges(snapshot: Snapshot) -> Iterator[Family]:
         ("queue_messages", "Sum of ready and unacknowledged messages", depth),
         ("queue_messages_ready", "Messages ready to be delivered to consumers", ready),
         ("queue_messages_unacked", "Messages delivered and not yet acknowledged", unacked),
+        ("queue_messages_bytes", "Size of the bodies of all messages", ready_b + unacked_b),
+        ("queue_messages_ready_bytes", "Size of the bodies of ready messages", ready_b),
+        ("queue_messages_unacked_bytes", "Size of the bodies of unacked messages", unacked_b),
     ):
         yield from _single(name, GAUGE, text, value)
 
@@ -390,8 +394,15 @@ def _queue_consumers(rows: Rows) -> Iterator[Family]:
 
 def _queue_metrics(rows: Rows) -> Iterator[Family]:
     yield from _queue_consumers(rows)
-    columns = (("queue_messages_ready_bytes", GAUGE, "Size of the bodies of ready messages"),)
-    values: list[list[float]] = [[row.ready_bytes] for row in rows.queues]
+    columns = (
+        ("queue_messages_bytes", GAUGE, "Size of the bodies of all messages"),
+        ("queue_messages_ready_bytes", GAUGE, "Size of the bodies of ready messages"),
+        ("queue_messages_unacked_bytes", GAUGE, "Size of the bodies of unacked messages"),
+    )
+    values: list[list[float]] = [
+        [row.ready_bytes + row.unacked_bytes, row.ready_bytes, row.unacked_bytes]
+        for row in rows.queues
+    ]
     yield from _columns(_queue_labels(rows), columns, values)
 
 

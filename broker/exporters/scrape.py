@@ -20,9 +20,12 @@ from broker.exporters.prometheus import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from broker.metrics.snapshot import Rows, Snapshot
+
+    ReadNode = Callable[[], Awaitable[Snapshot]]
+    ReadRows = Callable[[frozenset[str] | None], Awaitable[Rows]]
 
 __all__ = ["build_scrape_application"]
 
@@ -38,22 +41,21 @@ INDEX: Final = """\
 
 
 class _Scrapes:
-    def __init__(
-        self, read: Callable[[], Snapshot], read_rows: Callable[[frozenset[str] | None], Rows]
-    ) -> None:
+    def __init__(self, read: ReadNode, read_rows: ReadRows) -> None:
         self._read = read
         self._read_rows = read_rows
         self._turn = asyncio.Lock()
 
     async def node(self, _request: web.Request) -> web.Response:
         async with self._turn:
-            body = await asyncio.to_thread(render_node, self._read())
+            body = await asyncio.to_thread(render_node, await self._read())
 
         return _answer(body)
 
     async def per_object(self, _request: web.Request) -> web.Response:
         async with self._turn:
-            body = await asyncio.to_thread(render_per_object, self._read(), self._read_rows(None))
+            snapshot, rows = await self._read(), await self._read_rows(None)
+            body = await asyncio.to_thread(render_per_object, snapshot, rows)
 
         return _answer(body)
 
@@ -67,13 +69,13 @@ class _Scrapes:
         names = request.query.getall("vhost", ())
         vhosts = frozenset(names) if names else None
         async with self._turn:
-            rows = self._read_rows(vhosts)
+            rows = await self._read_rows(vhosts)
             queues = request.query.getall("queue", ())
             if queues:
                 chosen = [row for row in rows.queues if row.name in queues]
                 rows = rows._replace(queues=chosen)
 
-            body = await asyncio.to_thread(render_detailed, self._read(), rows, wanted)
+            body = await asyncio.to_thread(render_detailed, await self._read(), rows, wanted)
 
         return _answer(body)
 
@@ -86,9 +88,7 @@ def _answer(body: bytes) -> web.Response:
     return web.Response(body=body, headers={"content-type": CONTENT_TYPE})
 
 
-def build_scrape_application(
-    read: Callable[[], Snapshot], read_rows: Callable[[frozenset[str] | None], Rows]
-) -> web.Application:
+def build_scrape_application(read: ReadNode, read_rows: ReadRows) -> web.Application:
     """Make the application.
 
     Args:

@@ -16,7 +16,7 @@ import asyncio_dgram
 from broker.exporters.families import COUNTER, HISTOGRAM, Family, node_families, queue_depths
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
     from broker.config.schema import StatsDConfig
     from broker.metrics.snapshot import Rows, Snapshot
@@ -133,7 +133,7 @@ class StatsDExporter:
     def __init__(
         self,
         config: StatsDConfig,
-        read: Callable[[bool], tuple[Snapshot, Rows | None]],
+        read: Callable[[bool], Awaitable[tuple[Snapshot, Rows | None]]],
         log: Log,
     ) -> None:
         self._config = config
@@ -157,7 +157,7 @@ class StatsDExporter:
 
     async def send(self) -> None:
         """Send everything now."""
-        snapshot, rows = self._read(self._config.has_queues)
+        snapshot, rows = await self._read(self._config.has_queues)
         lines = self._lines.lines(snapshot, rows)
         try:
             if self._stream is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.browsing import Browser, unacked_messages
+from broker.core.browsing import UNACKED_COUNT, Browser, unacked_parts
 from broker.core.queue.quorum import QuorumQueue, ReturnedMessage
 from broker.management.auth import VHOST
 from broker.management.call import answer
@@ -148,21 +148,29 @@ class _Browsing:
 
             await asyncio.sleep(0)
 
-    def show_unacked(self) -> None:
+    async def show_unacked(self) -> None:
         """Those that consumers have; who has them is told too."""
-        for message in unacked_messages(self._queue):
-            count = len(self.rows)
-            # Read now: it may be settled in the next turn.
-            holder = _holder_of(message)
-            if self.look_at(message, "unacked"):
-                self._complete(count, holder)
-                return
+        queue = self._queue
+        looked = 0
+        for part in unacked_parts(queue.vhost):
+            for message in part:
+                consumer = message.consumer
+                is_here = consumer is not None and consumer.queue is queue
+                if is_here and self._show_held(message):
+                    return
 
-            self._complete(count, holder)
+            looked += len(part)
+            if looked >= UNACKED_COUNT:
+                looked = 0
+                await asyncio.sleep(0)
 
-    def _complete(self, count: int, holder: JSON) -> None:
+    def _show_held(self, message: Message) -> bool:
+        count = len(self.rows)
+        is_enough = self.look_at(message, "unacked")
         if len(self.rows) > count:
-            self.rows[count].update(holder)
+            self.rows[count].update(_holder_of(message))
+
+        return is_enough
 
 
 def _holder_of(message: Message) -> JSON:
@@ -189,7 +197,7 @@ async def browse(call: Call) -> web.Response:
     unacked = int(queue.unacked_count)
     totals = {"ready": ready, "unacked": unacked, "all": ready + unacked}
     if wish.state != "ready":
-        browsing.show_unacked()
+        await browsing.show_unacked()
 
     if wish.state != "unacked":
         await browsing.show_ready()

@@ -97,7 +97,7 @@ def queue_row(site: Site, ranges: Ranges, queue: Queue) -> JSON:
         exclusive.tag if exclusive is not None and exclusive.exclusive else None
     )
     row["single_active_consumer_tag"] = None if active is None else active.tag
-    _add_sizes(row, queue)
+    _add_sizes(row, queue, site.sampler.unacked.of(queue))
     row["reductions"] = 0
     row["reductions_details"] = {"rate": 0.0}
     row["garbage_collection"] = NO_GARBAGE
@@ -122,7 +122,7 @@ def _add_policies(row: JSON, queue: Queue) -> None:
     row["effective_policy_definition"] = applied.definition
 
 
-def _add_sizes(row: JSON, queue: Queue) -> None:
+def _add_sizes(row: JSON, queue: Queue, unacked_bytes: int) -> None:
     ready_bytes = int(queue.ready_bytes)
     unacked_count = int(queue.unacked_count)
     ready = int(queue.ready_count)
@@ -130,12 +130,15 @@ def _add_sizes(row: JSON, queue: Queue) -> None:
     in_memory = max(ready - cold, 0)
     share = ready_bytes * in_memory // ready if ready else 0
     lasting = ready + unacked_count if queue.durable and queue.journal is not None else 0
-    row["memory"] = QUEUE_BYTES + (in_memory + unacked_count) * MESSAGE_BYTES + share + 8 * cold
-    row["message_bytes"] = ready_bytes
+    in_memory_bytes = share + unacked_bytes
+    all_bytes = ready_bytes + unacked_bytes
+    messages_bytes = (in_memory + unacked_count) * MESSAGE_BYTES
+    row["memory"] = QUEUE_BYTES + messages_bytes + in_memory_bytes + 8 * cold
+    row["message_bytes"] = all_bytes
     row["message_bytes_ready"] = ready_bytes
-    row["message_bytes_unacknowledged"] = 0
-    row["message_bytes_ram"] = share
-    row["message_bytes_persistent"] = ready_bytes if lasting else 0
+    row["message_bytes_unacknowledged"] = unacked_bytes
+    row["message_bytes_ram"] = in_memory_bytes
+    row["message_bytes_persistent"] = all_bytes if lasting else 0
     row["messages_ram"] = in_memory + unacked_count
     row["messages_ready_ram"] = in_memory
     row["messages_unacknowledged_ram"] = unacked_count

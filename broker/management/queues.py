@@ -91,6 +91,7 @@ async def _answer(call: Call, vhosts: list[VirtualHost]) -> web.Response:
     if call.flag("disable_stats"):
         row_of = partial(queue_totals_row, call.site, with_totals=call.flag("enable_queue_totals"))
     else:
+        await call.site.add_up_unacked()
         row_of = partial(queue_row, call.site, ranges_of(call))
 
     return await answer_list(
@@ -100,6 +101,7 @@ async def _answer(call: Call, vhosts: list[VirtualHost]) -> web.Response:
 
 async def get_queue(call: Call) -> web.Response:
     queue = queue_in_path(call)
+    await call.site.add_up_unacked()
     return answer(pick(queue_details(call.site, ranges_of(call), queue), columns_of(call)))
 
 

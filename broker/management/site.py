@@ -246,6 +246,11 @@ class Site:
         self._orders[vhost] = (stamp, ordered)
         return ordered
 
+    async def add_up_unacked(self) -> None:
+        """Have the bytes of unacked messages known, as of now or of a moment ago."""
+        for _ in self.sampler.unacked.steps(self.node.clock.monotonic()):
+            await asyncio.sleep(0)
+
     def glance(self, vhost: VirtualHost) -> Glance:
         """The sums over all queues; of very many, as of some moment in the last second."""
         now_ms = int(self.node.deadlines.now_ms)

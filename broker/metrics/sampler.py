@@ -28,10 +28,12 @@ from broker.metrics.totals import (
     connection_totals,
     connections_of,
     exchange_totals,
+    node_octets,
     queue_totals,
     tallies_without_queues,
     tally_totals,
 )
+from broker.metrics.unacked_bytes import UnackedBytes
 from broker.protocol.channel import Channel
 from broker.protocol.connection import Connection
 
@@ -66,10 +68,14 @@ class Sampler:
     Args:
         node: whose.
 
+    Attributes:
+        unacked: knows how large the messages are that consumers hold.
+
     """
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.unacked = UnackedBytes(node)
         self._latest: dict[object, Totals] = {}
         self._before: dict[object, Totals] = {}
         self._latest_s = 0.0
@@ -241,17 +247,10 @@ class Sampler:
 
     def _node_totals(self, total: VHostTally, depths: list[list[int]]) -> Totals:
         node = self._node
-        received = node.churn.received_bytes
-        sent = node.churn.sent_bytes
-        for connection in connections_of(node):
-            received += connection.received_bytes
-            sent += connection.output.total_bytes
-
         return (
             *tally_totals(total),
             *(sum(column) for column in zip((0, 0, 0), *depths, strict=True)),
-            received,
-            sent,
+            *node_octets(node),
             *churn_totals(node, total),
         )
 

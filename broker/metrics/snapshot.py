@@ -15,6 +15,7 @@ from broker.metrics.totals import (
     connection_totals,
     connections_of,
     exchange_totals,
+    node_octets,
     node_tallies,
     queue_totals,
     vhost_depths,
@@ -23,6 +24,7 @@ from broker.metrics.totals import (
 if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.metrics.totals import Totals
+    from broker.metrics.unacked_bytes import UnackedBytes
 
 __all__ = [
     "CertificateReading",
@@ -96,6 +98,8 @@ class Snapshot(NamedTuple):
         tally: counts of all virtual hosts, those that are gone too.
         churn: what came and went: CHURN_KEYS.
         depths: DEPTH_KEYS of all queues.
+        ready_bytes: of the bodies of all ready messages.
+        unacked_bytes: of the bodies of all unacked ones.
 
     """
 
@@ -119,6 +123,8 @@ class Snapshot(NamedTuple):
     machine: MachineReading
     disk: DiskReading
     consumer_timeout_s: float | None = None
+    ready_bytes: int = 0
+    unacked_bytes: int = 0
     datagrams: tuple[DatagramReading, ...] = ()
     certificates: tuple[CertificateReading, ...] = ()
 
@@ -132,6 +138,7 @@ class QueueRow(NamedTuple):
     totals: Totals
     consumer_count: int
     ready_bytes: int
+    unacked_bytes: int
 
 
 class ExchangeRow(NamedTuple):
@@ -199,12 +206,16 @@ def read_node(node: Node, machine: MachineReading, disk: DiskReading) -> Snapsho
     tally.absorb(node.tally)
     depths = [0, 0, 0]
     consumers = 0
+    ready_bytes = 0
     for vhost, one in node_tallies(node).items():
         tally.absorb(one)
         depths = [total + more for total, more in zip(depths, vhost_depths(vhost), strict=True)]
-        consumers += sum(len(queue.consumers) for queue in vhost.queues.values())
+        for queue in vhost.queues.values():
+            consumers += len(queue.consumers)
+            ready_bytes += queue.ready_bytes
 
     connections = connections_of(node)
+    received, sent = node_octets(node)
     channels = [channel for one in connections for channel in one.channels.values()]
     churn = node.churn
     return Snapshot(
@@ -217,8 +228,8 @@ def read_node(node: Node, machine: MachineReading, disk: DiskReading) -> Snapsho
         depths=tuple(depths),
         logins=churn.logins,
         logins_refused=churn.logins_refused,
-        received_bytes=churn.received_bytes + sum(one.received_bytes for one in connections),
-        sent_bytes=churn.sent_bytes + sum(one.output.total_bytes for one in connections),
+        received_bytes=received,
+        sent_bytes=sent,
         connection_count=len(connections),
         channel_count=len(channels),
         queue_count=sum(len(vhost.queues) for vhost in node.vhosts.values()),
@@ -227,15 +238,17 @@ def read_node(node: Node, machine: MachineReading, disk: DiskReading) -> Snapsho
         alarms=(*node.short_of(), *node.quiet_alarms),
         machine=machine,
         disk=disk,
+        ready_bytes=ready_bytes,
         consumer_timeout_s=(node.settings.consumer_timeout_ms / 1000.0) or None,
     )
 
 
-def read_rows(node: Node, vhost_names: frozenset[str] | None = None) -> Rows:
+def read_rows(node: Node, unacked: UnackedBytes, vhost_names: frozenset[str] | None = None) -> Rows:
     """Read everything one by one.
 
     Args:
         node: the node.
+        unacked: knows how large unacked messages are.
         vhost_names: of the virtual hosts that are wanted; None is all.
 
     """
@@ -255,6 +268,7 @@ def read_rows(node: Node, vhost_names: frozenset[str] | None = None) -> Rows:
                     queue_totals(queue),
                     len(queue.consumers),
                     queue.ready_bytes,
+                    unacked.of(queue),
                 )
             )
 

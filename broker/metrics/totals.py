@@ -32,6 +32,7 @@ __all__ = [
     "connection_totals",
     "connections_of",
     "exchange_totals",
+    "node_octets",
     "node_tallies",
     "queue_totals",
     "tallies_without_queues",
@@ -134,6 +135,16 @@ def connection_totals(connection: Connection) -> Totals:
 def connections_of(node: Node) -> list[Connection]:
     """The connections of a node, as what they are."""
     return [one for one in node.connections if isinstance(one, Connection)]
+
+
+def node_octets(node: Node) -> Totals:
+    """The bytes that all connections there ever were have received and sent: CONNECTION_KEYS."""
+    received, sent = node.churn.received_bytes, node.churn.sent_bytes
+    for connection in connections_of(node):
+        received += connection.received_bytes
+        sent += connection.output.total_bytes
+
+    return received, sent
 
 
 def node_tallies(node: Node) -> dict[VirtualHost, VHostTally]:

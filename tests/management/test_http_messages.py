@@ -189,6 +189,12 @@ async def test_browsing_shows_who_has_what_is_unacked() -> None:
         }
         everything = await browse(client, "q", "?state=all&offset=1")
         assert shown(everything) == ["1", "2", "3"]
+        for row in [
+            (await client.get("/queues")).rows[0],
+            (await client.get("/queues/%2F/q")).facts,
+        ]:
+            sizes = [row[f"message_bytes{end}"] for end in ("", "_ready", "_unacknowledged")]
+            assert sizes == [4, 2, 2]
         await connection.close()
 
 

@@ -95,6 +95,12 @@ class UnackedMachine(RuleBasedStateMachine):
         self.model = dict(sorted(self.model.items()))
         self.taken = []
 
+    @rule(tag=st.integers(0, 2000), count=st.integers(1, 70))
+    def part(self, tag: int, count: int) -> None:
+        """Where somebody only looks, a few at a time."""
+        expected = [message for at, message in self.model.items() if at >= tag][:count]
+        assert self.unacked.part(tag, count) == expected
+
     @invariant()
     def count_and_oldest_are_right(self) -> None:
         assert self.unacked.count == len(self.model)

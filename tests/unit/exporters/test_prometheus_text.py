@@ -13,10 +13,12 @@ from broker.metrics.snapshot import (
     DatagramReading,
     DiskReading,
     MachineReading,
+    Rows,
     Snapshot,
     read_node,
     read_rows,
 )
+from broker.metrics.unacked_bytes import UnackedBytes
 from tests.helpers.session import World, publish
 
 MACHINE: Final = MachineReading(1, 2, 3, 4, 5, 6)
@@ -85,6 +87,12 @@ def taken(world: World) -> Snapshot:
     return read_node(world.node, MACHINE, DiskReading())
 
 
+def rows_of(world: World, vhost_names: frozenset[str] | None = None) -> Rows:
+    unacked = UnackedBytes(world.node)
+    assert list(unacked.steps(0)) == []
+    return read_rows(world.node, unacked, vhost_names)
+
+
 def test_the_overview_dashboard_finds_everything(world: World) -> None:
     names = {key.partition("{")[0] for key in series(render_node(taken(world)))}
     assert OVERVIEW_DASHBOARD - names == set()
@@ -142,20 +150,37 @@ def test_what_is_unknown_of_the_machine_is_left_out(world: World) -> None:
     assert "rabbitmq_process_max_fds" not in found
 
 
+def test_sizes_of_bodies_are_told_of_what_is_ready_and_of_what_is_unacked() -> None:
+    world = World()
+    client = world.open(1)
+    client.ask(1, "queue.declare", queue="q")
+    client.feed(publish(1, "q", bytes(50)) + publish(1, "q", bytes(7)))
+    client.send(1, "basic.get", queue="q")
+    labels = '{vhost="/",queue="q"}'
+    found = series(render_per_object(taken(world), rows_of(world)))
+    assert found["rabbitmq_queue_messages_unacked_bytes" + labels] == 50
+    assert found["rabbitmq_queue_messages_ready_bytes" + labels] == 7
+    assert found["rabbitmq_queue_messages_bytes" + labels] == 57
+    whole = series(render_node(taken(world)._replace(unacked_bytes=50)))
+    assert whole["rabbitmq_queue_messages_unacked_bytes"] == 50
+    assert whole["rabbitmq_queue_messages_ready_bytes"] == 7
+    assert whole["rabbitmq_queue_messages_bytes"] == 57
+
+
 def test_names_are_escaped(world: World) -> None:
-    found = series(render_per_object(taken(world), read_rows(world.node)))
+    found = series(render_per_object(taken(world), rows_of(world)))
     assert found[r'rabbitmq_queue_messages{vhost="/",queue="a\"b\\c"}'] == 0
 
 
 def test_names_that_are_not_utf_8_do_no_harm(world: World) -> None:
-    rows = read_rows(world.node)
+    rows = rows_of(world)
     named = rows._replace(queues=[row._replace(name="\udcff\n") for row in rows.queues])
     found = series(render_per_object(taken(world), named))
     assert r'rabbitmq_queue_messages{vhost="/",queue="?\n"}' in found
 
 
 def test_per_object_tells_each_thing_apart_and_the_rest_as_before(world: World) -> None:
-    rows = read_rows(world.node)
+    rows = rows_of(world)
     whole = series(render_node(taken(world)))
     found = series(render_per_object(taken(world), rows))
     assert "rabbitmq_queue_messages" in whole
@@ -168,7 +193,7 @@ def test_per_object_tells_each_thing_apart_and_the_rest_as_before(world: World) 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_each_family_can_be_asked_for_alone(world: World, family: str) -> None:
-    found = series(render_detailed(taken(world), read_rows(world.node), frozenset({family})))
+    found = series(render_detailed(taken(world), rows_of(world), frozenset({family})))
     told = [key for key in found if not key.startswith(("rabbitmq_identity", "rabbitmq_build"))]
     assert told
     prefixes = ("rabbitmq_detailed_", "rabbitmq_cluster_", "leveret_")
@@ -177,13 +202,13 @@ def test_each_family_can_be_asked_for_alone(world: World, family: str) -> None:
 
 def test_a_part_is_not_told_twice_when_the_whole_is_asked_for(world: World) -> None:
     wanted = frozenset({"queue_metrics", "queue_consumer_count"})
-    found = series(render_detailed(taken(world), read_rows(world.node), wanted))
+    found = series(render_detailed(taken(world), rows_of(world), wanted))
     assert sum(key.startswith("rabbitmq_detailed_queue_consumers") for key in found) == 1
 
 
 def test_only_the_virtual_hosts_that_are_wanted_are_read(world: World) -> None:
     world.node.add_vhost("other")
-    rows = read_rows(world.node, frozenset({"other"}))
+    rows = rows_of(world, frozenset({"other"}))
     assert [row.name for row in rows.vhosts] == ["other"]
     assert (rows.queues, rows.connections, rows.channels) == ([], [], [])
 

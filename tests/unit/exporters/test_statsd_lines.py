@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from broker.config.schema import StatsDConfig
 from broker.exporters.statsd import StatsDLines, packets_of
-from broker.metrics.snapshot import DiskReading, MachineReading, read_node, read_rows
+from broker.metrics.snapshot import DiskReading, MachineReading, Rows, read_node, read_rows
+from broker.metrics.unacked_bytes import UnackedBytes
 from tests.helpers.session import Session, World, publish
 
 
@@ -15,9 +16,12 @@ class Scene:
         self.client.ask(1, "queue.declare", queue="a b|c")
         self._lines = StatsDLines(config)
 
+    def _rows(self) -> Rows:
+        return read_rows(self.world.node, UnackedBytes(self.world.node))
+
     def lines(self, *, has_rows: bool = False) -> list[str]:
         snapshot = read_node(self.world.node, MachineReading(memory_bytes=9), DiskReading())
-        return self._lines.lines(snapshot, read_rows(self.world.node) if has_rows else None)
+        return self._lines.lines(snapshot, self._rows() if has_rows else None)
 
 
 def test_counters_are_differences_and_gauges_are_values() -> None:
