@@ -294,22 +294,20 @@ class _Pruning:
     def run(self, old: Config, new: Config) -> None:
         node = self._node
         entries = {vhost.name: vhost for vhost in new.vhosts}
-        if new.origin.names(("vhosts",)):
-            for before in old.vhosts:
-                vhost = node.vhosts.get(before.name)
-                if vhost is None:
-                    continue
+        for before in old.vhosts:
+            vhost = node.vhosts.get(before.name)
+            if vhost is None:
+                continue
 
-                if before.name not in entries:
-                    node.delete_vhost(before.name)
-                else:
-                    self._prune_in(vhost, before, entries[before.name])
+            if before.name not in entries:
+                node.delete_vhost(before.name)
+            else:
+                self._prune_in(vhost, before, entries[before.name])
 
-        if new.origin.names(("users",)):
-            named = {user.name for user in new.users}
-            for user in old.users:
-                if user.name not in named and user.name in node.users.users:
-                    delete_user(node, user.name, by="")
+        named = {user.name for user in new.users}
+        for user in old.users:
+            if user.name not in named and user.name in node.users.users:
+                delete_user(node, user.name, by="")
 
     def _prune_in(self, vhost: VirtualHost, before: VHostConfig, after: VHostConfig) -> None:
         node = self._node

@@ -340,14 +340,11 @@ def find_orphans(
 
 
 def _orphans(old: Config, new: Config, node: Node) -> Iterator[Change]:
+    # A file without users or virtual hosts names those that are there by default.
     named = {user.name for user in new.users}
-    if new.origin.names(("users",)):
-        for user in old.users:
-            if user.name not in named and user.name in node.users.users:
-                yield Change(ORPHAN, f"users.{user.name}")
-
-    if not new.origin.names(("vhosts",)):
-        return
+    for user in old.users:
+        if user.name not in named and user.name in node.users.users:
+            yield Change(ORPHAN, f"users.{user.name}")
 
     entries = {vhost.name: vhost for vhost in new.vhosts}
     for before in old.vhosts:

@@ -290,6 +290,11 @@ async def test_what_a_file_names_again_is_no_orphan(scene: Scene) -> None:
             "vhosts: {/: {}}\n",
             id="a permission that is one by default now",
         ),
+        pytest.param(
+            "users: [{name: guest, password: guest}]\nvhosts: {/: {}}\n",
+            "",
+            id="what the file has named before",
+        ),
     ],
 )
 async def test_what_is_there_by_default_is_never_pruned(
@@ -308,11 +313,37 @@ async def test_what_is_there_by_default_is_never_pruned(
         await scene.app.stop()
 
 
-async def test_a_file_that_says_nothing_of_users_orphans_nobody(scene: Scene) -> None:
-    scene.write("")
-    outcome = await scene.reload(prunes=True)
-    assert outcome.plan.of("orphan") == []
+async def test_a_file_that_drops_its_virtual_hosts_orphans_what_was_in_them(scene: Scene) -> None:
+    before = scene.state()
+    scene.write(TOPOLOGY.partition("vhosts:")[0])
+    # Permissions that nobody writes are granted by default.
+    expected = [
+        "orphan vhosts./.bindings: orders to in with 'a'",
+        "orphan vhosts./.bindings: orders to in with 'b'",
+        "orphan vhosts./.queues.in",
+        "orphan vhosts./.queues.away",
+        "orphan vhosts./.exchanges.orders",
+        "orphan vhosts./.exchanges.gone",
+        "orphan vhosts./.policies.short",
+        "orphan vhosts.spare",
+    ]
+    assert lines(await scene.reload()) == expected
+    assert lines(await scene.reload()) == expected
+    assert scene.state() == before
+    assert len((await scene.reload(prunes=True)).pruned) == len(expected)
+    vhost = scene.node.vhosts["/"]
+    assert sorted(scene.node.vhosts) == ["/"]
+    assert (sorted(vhost.queues), vhost.policies.policies) == ([], [])
     assert sorted(scene.node.users.users) == ["app", "old"]
+    assert lines(await scene.reload()) == []
+
+
+async def test_a_file_that_drops_its_users_orphans_them(scene: Scene) -> None:
+    scene.write("")
+    expected = ["orphan users.app", "orphan users.old"]
+    assert lines(await scene.reload())[:2] == expected
+    await scene.reload(prunes=True)
+    assert sorted(scene.node.users.users) == []
 
 
 async def test_a_password_changes_without_being_shown(scene: Scene) -> None:
