@@ -291,7 +291,7 @@ async def test_what_a_file_names_again_is_no_orphan(scene: Scene) -> None:
             id="a permission that is one by default now",
         ),
         pytest.param(
-            "users: [{name: guest, password: guest}]\nvhosts: {/: {}}\n",
+            "users: [{name: guest, password: guest}]\n",
             "",
             id="what the file has named before",
         ),
