@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
 import msgspec
-from pamqp import decode, encode
-from pamqp.commands import Basic
+from pamqp import decode
 
 from broker.client import wire
 from broker.client.dead import walk
 from broker.client.errors import InvalidValue, QueueNotFound
+from broker.client.fields import entries_of, joined
 from broker.client.message import Envelope
 from broker.client.pymq_file import is_pymq_file, read_pymq_file
 from broker.client.spec import QueueSpec, dead_queue_name
@@ -185,6 +185,7 @@ def _line(value: dict[str, object]) -> bytes:
 def _message_line(raw: DeliveredMessage, queue: str, *, is_dead: bool) -> bytes:
     given = raw.header.properties
     kept = wire.copy_of(raw, {}).properties
+    headers = joined(cast("dict[str, bytes]", kept.headers))
     line: dict[str, object] = {"message": queue, "id": kept.message_id}
     if is_dead:
         line["dead"] = True
@@ -201,7 +202,7 @@ def _message_line(raw: DeliveredMessage, queue: str, *, is_dead: bool) -> bytes:
 
     line["durable"] = given.delivery_mode == 2
     # Tables have types that JSON has not.
-    line["headers"] = base64.b64encode(encode.field_table(kept.headers or {})).decode()
+    line["headers"] = base64.b64encode(headers).decode()
     line["body"] = base64.b64encode(raw.body).decode()
     return _line(line)
 
@@ -246,8 +247,8 @@ def _check_head(line: dict[str, Any]) -> None:
 def _message_of(line: dict[str, Any]) -> _Message:
     _, headers = decode.field_table(base64.b64decode(line["headers"], validate=True))
     stamp = line.get("timestamp")
-    properties = Basic.Properties(
-        headers=cast("dict[str, Any]", headers),
+    properties = wire.Properties(
+        headers=cast("dict[str, Any]", entries_of("header", headers)),
         delivery_mode=2 if line["durable"] else 1,
         priority=line.get("priority"),
         message_id=str(line["id"]),

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from broker.client import wire
 from broker.client.backup import Loaded, export_queues, load_queues
+from broker.client.checks import (
+    check_callable,
+    check_count,
+    check_kind,
+    check_queue,
+    check_seconds,
+    check_text,
+)
+from broker.client.codecs import codec_named
 from broker.client.consumer import Ack, Consumer, call
 from broker.client.core import Core
 from broker.client.dead import DeadLetters, dead_letter_of
 from broker.client.errors import Closed, InvalidValue, Unroutable
 from broker.client.getting import Getting
+from broker.client.intake import PREFETCH_MAX
 from broker.client.link import check_url
 from broker.client.management import Management
 from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent, ServerStats
@@ -68,7 +79,13 @@ def connect(
         InvalidValue: the URL is none of a broker.
 
     """
-    return Connecting(check_url(url), name, codec, options or Options())
+    if name is not None:
+        check_text("name", name)
+
+    options = Options() if options is None else options
+    check_kind("options", options, Options, "Options(timeout=5)")
+    codec_named(codec)
+    return Connecting(check_url(url), name, codec, options)
 
 
 class Connecting:
@@ -143,6 +160,9 @@ class Client:
             QueueNotFound: ``passive``, and it is not there.
 
         """
+        if spec is not None:
+            check_kind("spec", spec, QueueSpec, "QueueSpec(max_length=100)")
+
         if not passive:
             return await self._topology.declare(name, spec)
 
@@ -226,6 +246,7 @@ class Client:
     async def send_envelope(self, queue: str, envelope: Envelope) -> Sent:
         """Put a message into a queue of which there is more to say; see :meth:`send`."""
         self._check_open()
+        check_queue(queue)
         delay = 0.0
         if envelope.when is not None:
             delay = seconds_until(envelope.when, datetime.now(UTC))
@@ -275,6 +296,8 @@ class Client:
 
         """
         self._check_open()
+        check_queue(queue)
+        check_seconds("wait", wait, is_zero_ok=True, high=math.inf)
         if wait > 0:
             return await self._getting.wait(queue, wait, type)
 
@@ -309,6 +332,11 @@ class Client:
         messages are held ahead.
         """
         self._check_open()
+        check_queue(queue)
+        check_count("prefetch", prefetch, high=PREFETCH_MAX)
+        if wait is not None:
+            check_seconds("wait", wait, is_zero_ok=True, high=math.inf)
+
         from broker.queues.amqp import receive
 
         return receive(self, queue, type, prefetch=prefetch, wait=wait)
@@ -495,6 +523,7 @@ class Client:
 
         """
         self._check_open()
+        check_callable("handler", handler)
 
         async def handle(message: Message[Any]) -> object:
             assert isinstance(message, DeadLetter)
@@ -519,7 +548,7 @@ class Client:
 
     async def unbind(self, queue: str, pattern: str) -> None:
         """Take that back."""
-        await self._topology.unbind(queue, pattern)
+        await self._topology.unbind(queue, check_topic(pattern))
 
     # -- files
 

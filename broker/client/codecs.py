@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_c
 
 import msgspec
 
+from broker.client.checks import check_text
 from broker.client.errors import DecodeError, EncodeError, InvalidValue
 
 if TYPE_CHECKING:
@@ -99,6 +100,12 @@ def codec_named(codec: str | Codec) -> Codec:
 
     """
     if not isinstance(codec, str):
+        if not isinstance(codec, Codec):
+            raise InvalidValue(
+                f"a codec has content_type, encode and decode; {codec!r:.60} has not"
+            )
+
+        check_text("content_type", codec.content_type)
         return codec
 
     if codec not in NAMED:
@@ -132,11 +139,16 @@ class Codecs:
             return bytes(value), BYTES
 
         try:
-            return self.default.encode(value), self.default.content_type
+            data = self.default.encode(value)
         except Exception as problem:
             raise EncodeError(
                 f"{self.default.content_type} cannot write {type(value).__name__}: {problem}"
             ) from problem
+
+        if not isinstance(data, bytes):
+            raise EncodeError(f"{self.default.content_type} has written {type(data).__name__}")
+
+        return data, self.default.content_type
 
     def decode(self, data: bytes, content_type: str | None, into: type[T] | None = None) -> T:
         """Return the value of a message.

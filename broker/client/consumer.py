@@ -7,9 +7,11 @@ import inspect
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 from broker.client.calling import outcome_of, without_stop_iteration
-from broker.client.errors import DecodeError, InvalidValue
+from broker.client.checks import check_callable, check_choice, check_count, check_kind, check_queue
+from broker.client.errors import DecodeError
 from broker.client.events import ClientEvent, logger
-from broker.client.intake import Intake
+from broker.client.intake import PREFETCH_MAX, Intake
+from broker.client.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 
     from broker.client.core import Core
     from broker.client.delivery import Delivery
-    from broker.client.retry import Retry
 
 __all__ = ["Ack", "Consumer", "call"]
 
@@ -52,12 +53,10 @@ class Consumer(Generic[T]):
         prefetch: int,
         into: type[T] | None,
     ) -> None:
-        if ack not in ("after", "before", "manual"):
-            raise InvalidValue(f"ack is after, before or manual, not {ack!r}")
-
-        if prefetch == 0:
-            raise InvalidValue("prefetch is to be a number from 1 to 65535, not 0")
-
+        check_queue(queue)
+        check_callable("handler", handler)
+        check_choice("ack", ack, ("after", "before", "manual"))
+        check_count("prefetch", prefetch, high=PREFETCH_MAX)
         self.queue = queue
         self.on_end: Callable[[], object] | None = None
         self._core = core
@@ -74,6 +73,9 @@ class Consumer(Generic[T]):
 
     async def start(self, retry: Retry | None) -> None:
         """Begin to consume."""
+        if retry is not None:
+            check_kind("retry", retry, Retry, "Retry(3)")
+
         self._intake.retry = retry
         await self._intake.start()
 

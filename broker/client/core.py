@@ -130,7 +130,7 @@ class Core:
             if delay > 0:
                 await self.delays.publish(link, routing_key, message, delay, is_known=False)
             else:
-                await link.publish(exchange, routing_key, message.body, message.properties)
+                await link.publish(exchange, routing_key, message)
 
         deadline = asyncio.get_running_loop().time() + self.options.send_timeout
         await self.session.run(publish, deadline=deadline, on_resend=on_resend)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.client import wire
+from broker.client.checks import SHORT_TEXT_BYTES_MAX, check_count, check_queue
 from broker.client.errors import DecodeError, QueueNotFound
 from broker.client.link import LIBRARY_ERRORS, LinkLost, get_message, translated_error
 from broker.client.message import DeadLetter
@@ -43,7 +44,7 @@ class DeadLetters:
     """The dead letters of one queue. Made by :meth:`Client.dead`."""
 
     def __init__(self, core: Core, queue: str) -> None:
-        self.queue = queue
+        self.queue = check_queue(queue)
         self.name = dead_queue_name(queue)
         """The queue that they are in."""
 
@@ -51,6 +52,8 @@ class DeadLetters:
 
     async def count(self) -> int:
         """Return how many there are; none if the queue has none."""
+        if len(self.name) > SHORT_TEXT_BYTES_MAX:
+            return 0
 
         async def ask(link: Link) -> int:
             async with link.admin() as channel:
@@ -66,6 +69,10 @@ class DeadLetters:
 
         A body that cannot be decoded is bytes.
         """
+        check_queue(self.name)
+        if limit is not None:
+            check_count("limit", limit, low=0)
+
         found: list[DeadLetter[Any]] = []
 
         async def look(link: Link) -> None:
@@ -94,7 +101,8 @@ class DeadLetters:
 
         """
         wanted = None if ids is None else {ids} if isinstance(ids, str) else set(ids)
-        queue = to or self.queue
+        check_queue(self.name)
+        queue = self.queue if to is None else check_queue(to, "to")
         count = 0
         # What dies again at once is not put back again: that would have no end.
         moved: set[str | None] = set()
@@ -107,7 +115,7 @@ class DeadLetters:
                     return False
 
                 fresh = wire.copy_of(raw, dict.fromkeys(FORGOTTEN))
-                await link.publish("", queue, fresh.body, fresh.properties)
+                await link.publish("", queue, fresh)
                 moved.add(fresh.properties.message_id)
                 count += 1
                 return True
@@ -119,6 +127,7 @@ class DeadLetters:
 
     async def purge(self) -> int:
         """Throw them away; returns how many there were."""
+        check_queue(self.name)
 
         async def purge(link: Link) -> int:
             async with link.admin() as channel:

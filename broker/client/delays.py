@@ -18,6 +18,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 
 from broker.client.errors import InvalidSchedule, QueueNotFound, Unroutable
 from broker.client.link import LIBRARY_ERRORS, translated_error
+from broker.client.wire import put_header
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -87,7 +88,7 @@ class Delays:
         self, link: Link, queue: str, message: Outgoing, delay_ms: int
     ) -> None:
         await link.ensure(EXCHANGE, _declare_exchange)
-        _put_header(message, "x-delay", delay_ms)
+        put_header(message, "x-delay", delay_ms)
         try:
             await _publish(link, EXCHANGE, queue, message)
         except Unroutable:
@@ -101,14 +102,14 @@ class Delays:
     ) -> None:
         await link.ensure(EXCHANGE, _declare_exchange)
         await _bind(link, queue)
-        _put_header(message, "x-delay", delay_ms)
+        put_header(message, "x-delay", delay_ms)
         # RabbitMQ's plugin returns what is mandatory, and delivers it all the same.
-        await link.publish(EXCHANGE, queue, message.body, message.properties, mandatory=False)
+        await link.publish(EXCHANGE, queue, message, mandatory=False)
 
     async def _over_ladder(self, link: Link, queue: str, message: Outgoing, delay_ms: int) -> None:
         await link.ensure(LADDER, _declare_ladder)
         ticks = ticks_of(delay_ms)
-        _put_header(message, "CC", [queue])
+        put_header(message, "CC", [queue])
         # An expiry of its own would let it off a high rung early.
         message.properties.expiration = None
         await _publish(link, RUNG.format(ticks.bit_length() - 1), ladder_key(ticks), message)
@@ -209,10 +210,4 @@ async def _telling_of_missing(queue: str) -> AsyncIterator[None]:
 
 
 async def _publish(link: Link, exchange: str, key: str, message: Outgoing) -> None:
-    await link.publish(exchange, key, message.body, message.properties)
-
-
-def _put_header(message: Outgoing, name: str, value: int | list[str]) -> None:
-    headers = message.properties.headers
-    assert isinstance(headers, dict)
-    headers[name] = [*value] if isinstance(value, list) else value
+    await link.publish(exchange, key, message)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from broker.client import wire
 from broker.client.errors import (
     DecodeError,
+    InvalidValue,
     QueueFull,
     QueueNotFound,
     ToolkitError,
@@ -276,6 +277,10 @@ class Delivery(Generic[T]):
             await self._send_again(again, delay)
         except LinkLost:
             return False
+        except InvalidValue:
+            # It has grown, by what is to be told of it or by its size, and cannot be sent any more.
+            # Handed back it would come again for ever.
+            return await self._bury(error, "attempts")
         except (ToolkitError, asyncio.CancelledError):
             await source.nack(self._tag)
             raise
@@ -393,8 +398,9 @@ class Delivery(Generic[T]):
             await source.publish_dead(DEAD_EXCHANGE, self.queue, letter)
         except LinkLost:
             return False
-        except (Unroutable, QueueNotFound):
-            # A queue that others have declared: their dead-letter exchange takes it, if any.
+        except (Unroutable, QueueNotFound, InvalidValue):
+            # A queue that others have declared: their dead-letter exchange takes it, if any. Or a
+            # message that this broker does not take: it can still move it by itself.
             self._tell("dead", cause)
             return await source.reject(self._tag)
         except (ToolkitError, asyncio.CancelledError):

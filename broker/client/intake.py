@@ -10,8 +10,9 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
+from broker.client.checks import check_count
 from broker.client.delivery import Delivery
-from broker.client.errors import InvalidValue, ToolkitError
+from broker.client.errors import ToolkitError
 from broker.client.events import ClientEvent
 from broker.client.link import LIBRARY_ERRORS, LinkLost, translated_error
 from broker.client.retry import Exponential
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from broker.client.link import Link
     from broker.client.retry import Retry
 
-__all__ = ["Intake"]
+__all__ = ["PREFETCH_MAX", "Intake"]
 
 T = TypeVar("T")
 
@@ -72,10 +73,7 @@ class Intake(Generic[T]):
         into: type[T] | None = None,
         prefetch: int = 10,
     ) -> None:
-        is_count = isinstance(prefetch, int) and not isinstance(prefetch, bool)
-        if not is_count or not 0 <= prefetch <= PREFETCH_MAX:
-            raise InvalidValue(f"prefetch is to be a number from 1 to 65535, not {prefetch!r}")
-
+        check_count("prefetch", prefetch, low=0, high=PREFETCH_MAX)
         self.queue = queue
         self.retry: Retry | None = None
         self.prepare: Callable[[Channel], Awaitable[str]] | None = None

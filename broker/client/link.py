@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -46,6 +47,7 @@ from broker.client.errors import (
     Unavailable,
     Unroutable,
 )
+from broker.client.wire import packed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
 
     from aio_pika.abc import AbstractConnection
     from aiormq.abc import DeliveredMessage
+
+    from broker.client.wire import Outgoing, Packed
 
 __all__ = [
     "LIBRARY_ERRORS",
@@ -69,6 +73,9 @@ FRAMES_BUFFERED: Final = 1000
 """Frames of one channel that wait for its reader. The library's ten stop the whole connection."""
 
 CLOSE_WAIT_S: Final = 5.0
+
+HEADER_FRAME_BYTES: Final = 20
+"""Of a frame with a content header: what goes around it, and what is in it before properties."""
 
 LIBRARY_ERRORS: Final = (
     AMQPError,
@@ -106,6 +113,8 @@ class Link:
         transport = connection.transport
         assert transport is not None
         self._underlay = transport.connection
+        frame_max = self._underlay.connection_tune.frame_max or sys.maxsize
+        self._header_room = frame_max - HEADER_FRAME_BYTES
         self._underlay.closing.add_done_callback(self._on_closing)
 
     @property
@@ -199,8 +208,7 @@ class Link:
         self,
         exchange: str,
         routing_key: str,
-        body: bytes,
-        properties: Basic.Properties,
+        message: Outgoing,
         *,
         mandatory: bool = True,
     ) -> None:
@@ -209,11 +217,13 @@ class Link:
         Raises:
             Unroutable: it is mandatory, and no queue has taken it.
             QueueFull: a queue has refused it.
+            MessageTooLarge: its headers do not fit into a frame.
 
         What is wrong with one message closes the channel, and with it what others have under way;
         so all of them are sent again, each on a channel of its own, and that one fails.
         """
-        publication = Publication(exchange, routing_key, body, properties, mandatory)
+        properties = packed(message.properties, self._header_room)
+        publication = Publication(exchange, routing_key, message.body, properties, mandatory)
         message_id = properties.message_id
         if message_id in self._under_way:
             # The library knows a message that comes back by its id, and of two that have the same
@@ -270,7 +280,7 @@ class Publication(NamedTuple):
     exchange: str
     routing_key: str
     body: bytes
-    properties: Basic.Properties
+    properties: Packed
     is_mandatory: bool
 
 
@@ -291,6 +301,27 @@ async def _publish(channel: Channel, publication: Publication) -> None:
         raise QueueFull(
             f"a queue has refused the message for {publication.routing_key!r}: it is full"
         ) from problem
+    except BaseException:
+        _take_back(channel, publication.properties.message_id or "")
+        raise
+
+
+def _take_back(channel: Channel, message_id: str) -> None:
+    """Have the library count one message less if it was interrupted before it wrote this one.
+
+    It counts first. The broker would confirm the next message under the number of this one, which
+    nobody waits for, and each later one in the place of the one before.
+    """
+    tag = channel.message_id_delivery_tag.get(message_id)
+    if tag is None or tag != channel.delivery_tag:
+        return
+
+    confirmation = channel.confirmations.get(tag)
+    # Interrupted later, while it waits for the confirm, this is cancelled.
+    if isinstance(confirmation, asyncio.Future) and not confirmation.done():
+        del channel.confirmations[tag]
+        del channel.message_id_delivery_tag[message_id]
+        channel.delivery_tag -= 1
 
 
 class Operation:

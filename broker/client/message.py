@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from broker.client.checks import SECONDS_MAX, check_flag, check_seconds, check_text
+from broker.client.errors import InvalidValue
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
 
     from broker.client.schedule import When
@@ -42,6 +45,19 @@ class Envelope:
 
     durable: bool = True
     """Written to disk by the broker before it is confirmed."""
+
+    def __post_init__(self) -> None:
+        for name in ("id", "type", "correlation_id", "reply_to", "content_type"):
+            if getattr(self, name) is not None:
+                check_text(name, getattr(self, name))
+
+        if self.ttl is not None:
+            check_seconds("ttl", self.ttl, is_zero_ok=True, high=SECONDS_MAX)
+
+        if not isinstance(self.headers, Mapping):
+            raise InvalidValue(f"headers are names and values, not {self.headers!r:.60}")
+
+        check_flag("durable", self.durable)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from broker.client.checks import check_choice, check_kind, check_seconds, check_text
+from broker.client.codecs import codec_named
 from broker.client.errors import InvalidValue
-from broker.client.retry import Backoff, Exponential
+from broker.client.retry import Backoff, Exponential, check_backoff
 
 if TYPE_CHECKING:
     from broker.client.codecs import Codec
@@ -43,9 +45,16 @@ class Options:
     tell: lists of queues, and what happened in them."""
 
     def __post_init__(self) -> None:
-        for name in ("timeout", "send_timeout"):
-            if not getattr(self, name) > 0:
-                raise InvalidValue(f"{name} is to be more than 0 seconds")
+        check_seconds("timeout", self.timeout)
+        check_seconds("send_timeout", self.send_timeout)
+        check_backoff(self.backoff)
+        check_choice("delays", self.delays, ("auto", "exchange", "ladder"))
+        check_text("topics", self.topics)
+        if isinstance(self.accept, str):
+            raise InvalidValue(f"accept is to be a tuple, such as ({self.accept!r},)")
 
-        if self.delays not in ("auto", "exchange", "ladder"):
-            raise InvalidValue(f"delays is auto, exchange or ladder, not {self.delays!r}")
+        for one in self.accept:
+            codec_named(one)
+
+        if self.management_url is not None:
+            check_kind("management_url", self.management_url, str, "'http://localhost:15672'")

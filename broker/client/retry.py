@@ -10,12 +10,13 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
+from broker.client.checks import check_count, check_seconds
 from broker.client.errors import InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NO_RETRY", "Backoff", "Exponential", "Fixed", "Linear", "Retry"]
+__all__ = ["NO_RETRY", "Backoff", "Exponential", "Fixed", "Linear", "Retry", "check_backoff"]
 
 EXPONENT_MAX: Final = 1000
 """2.0 to the power of more than that is not a float any more."""
@@ -39,8 +40,8 @@ class Fixed:
     """A share of the wait by which it may be shorter or longer: 0.1 is ten percent either way."""
 
     def __post_init__(self) -> None:
-        _check_seconds("delay", self.delay)
-        _check_jitter(self.jitter)
+        check_seconds("delay", self.delay, is_zero_ok=True)
+        _check_share("jitter", self.jitter)
 
     def wait(self, failures: int, chance: float) -> float:
         """See :class:`Backoff`."""
@@ -58,9 +59,9 @@ class Linear:
 
     def __post_init__(self) -> None:
         for name in ("first", "step", "cap"):
-            _check_seconds(name, getattr(self, name))
+            check_seconds(name, getattr(self, name), is_zero_ok=True)
 
-        _check_jitter(self.jitter)
+        _check_share("jitter", self.jitter)
 
     def wait(self, failures: int, chance: float) -> float:
         """See :class:`Backoff`."""
@@ -79,12 +80,13 @@ class Exponential:
 
     def __post_init__(self) -> None:
         for name in ("first", "cap"):
-            _check_seconds(name, getattr(self, name))
+            check_seconds(name, getattr(self, name), is_zero_ok=True)
 
-        if not (math.isfinite(self.factor) and self.factor >= 1):
-            raise InvalidValue(f"factor is to be at least 1, not {self.factor!r}")
+        is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
+        if not is_number or not 1 <= self.factor < math.inf:
+            raise InvalidValue(f"factor is to be at least 1, not {self.factor!r:.60}")
 
-        _check_jitter(self.jitter)
+        _check_share("jitter", self.jitter)
 
     def wait(self, failures: int, chance: float) -> float:
         """See :class:`Backoff`."""
@@ -119,19 +121,15 @@ class Retry:
     never: tuple[type[BaseException], ...] = ()
 
     def __post_init__(self) -> None:
-        is_count = isinstance(self.attempts, int) and not isinstance(self.attempts, bool)
-        if not is_count or self.attempts < 1:
-            raise InvalidValue(f"attempts is to be a number from 1 on, not {self.attempts!r}")
-
+        check_count("attempts", self.attempts)
+        check_backoff(self.backoff)
         for name in ("on", "never"):
             object.__setattr__(self, name, _as_classes(name, getattr(self, name)))
 
     @classmethod
     def retries(cls, count: int, backoff: Backoff | None = None) -> Retry:
         """Return a policy of ``count`` attempts after the first one."""
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise InvalidValue(f"retries is to be a number from 0 on, not {count!r}")
-
+        check_count("retries", count, low=0)
         return cls(count + 1, Exponential() if backoff is None else backoff)
 
     def allows(self, error: BaseException | None) -> bool:
@@ -169,14 +167,17 @@ def _spread(wait: float, jitter: float, chance: float) -> float:
     return wait * (1 + jitter * (2 * chance - 1))
 
 
-def _check_seconds(name: str, value: float) -> None:
-    if isinstance(value, bool) or not (math.isfinite(value) and value >= 0):
-        raise InvalidValue(f"{name} is to be a number of seconds from 0 on, not {value!r}")
+def _check_share(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
+        raise InvalidValue(f"{name} is to be a share between 0 and 1, not {value!r:.60}")
 
 
-def _check_jitter(value: float) -> None:
-    if isinstance(value, bool) or not (math.isfinite(value) and 0 <= value <= 1):
-        raise InvalidValue(f"jitter is to be a share between 0 and 1, not {value!r}")
+def check_backoff(value: object) -> None:
+    """Refuse what does not say how long to wait."""
+    if not isinstance(value, Backoff):
+        raise InvalidValue(
+            f"backoff is Fixed, Linear or Exponential, or has their wait(), not {value!r:.60}"
+        )
 
 
 def _as_classes(name: str, value: object) -> tuple[type[BaseException], ...]:

@@ -224,6 +224,9 @@ def _as_timedelta(seconds: float | timedelta) -> timedelta:
 
 
 def _aware(moment: datetime) -> datetime:
+    if not isinstance(moment, datetime):
+        raise InvalidSchedule(f"a moment is a datetime with a time zone, not {moment!r:.60}")
+
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise InvalidSchedule(
             f"{moment.isoformat()} has no time zone: say datetime(..., tzinfo=UTC), or "
@@ -248,4 +251,10 @@ def _named_zone(name: str) -> tzinfo:
 
 
 def _zone_of(tz: str | tzinfo) -> tzinfo:
-    return _named_zone(tz) if isinstance(tz, str) else tz
+    if isinstance(tz, str):
+        return _named_zone(tz)
+
+    if not isinstance(tz, tzinfo):
+        raise InvalidSchedule(f"a time zone is a name, such as Europe/Berlin, not {tz!r:.60}")
+
+    return tz

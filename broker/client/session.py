@@ -29,6 +29,9 @@ __all__ = ["Restorable", "Session"]
 R = TypeVar("R")
 
 CONNECTION_FORCED: Final = 320
+FAULTS_MAX: Final = 3
+"""How often a message may be under way when the broker closes the connection for a mistake."""
+
 SETTLE_S: Final = 0.05
 """How long to wait where a channel is gone and the connection seems not to be."""
 
@@ -162,10 +165,12 @@ class Session:
 
         Raises:
             Unavailable: it was not done by the deadline, ``timeout`` seconds from now if None.
+            ToolkitError: the broker closes the connection for it.
 
         """
         loop = asyncio.get_running_loop()
         limit = loop.time() + self._options.timeout if deadline is None else deadline
+        faults = 0
         while True:
             link = await self.link(limit)
             try:
@@ -174,8 +179,13 @@ class Session:
             except LinkLost:
                 if link.is_alive:
                     await asyncio.sleep(SETTLE_S)
-                elif on_resend is None:
-                    _raise_if_our_fault(link)
+                elif (fault := _fault_of(link)) is not None:
+                    # Of several that are sent at once, one alone is at fault.
+                    faults += 1
+                    if on_resend is None or faults == FAULTS_MAX:
+                        raise ToolkitError(
+                            f"the broker has closed the connection: {fault}"
+                        ) from fault
 
             if on_resend is not None:
                 on_resend()
@@ -245,8 +255,13 @@ class Session:
         self._changed.set()
 
 
-def _raise_if_our_fault(link: Link) -> None:
-    """A connection that the broker closes for a mistake is closed again for the same one."""
+def _fault_of(link: Link) -> ConnectionClosed | None:
+    """Return the mistake that the broker has closed a connection for, if it was for one.
+
+    It is closed again for the same one.
+    """
     error = link.lost.result() if link.lost.done() else None
     if isinstance(error, ConnectionClosed) and error.args and error.args[0] != CONNECTION_FORCED:
-        raise ToolkitError(f"the broker has closed the connection: {error}") from error
+        return error
+
+    return None

@@ -179,7 +179,7 @@ class Source(Generic[T]):
     async def publish(self, exchange: str, routing_key: str, message: Outgoing) -> None:
         """Publish, and wait for the confirm; raises LinkLost."""
         async with self._operation():
-            await self._link.publish(exchange, routing_key, message.body, message.properties)
+            await self._link.publish(exchange, routing_key, message)
 
     async def publish_later(self, queue: str, message: Outgoing, delay: float) -> None:
         """Publish something that arrives later; raises LinkLost."""
@@ -190,7 +190,7 @@ class Source(Generic[T]):
         """Publish to the exchange of dead letters, which may have to be made; raises LinkLost."""
         async with self._operation():
             await self._link.ensure(DEAD_EXCHANGE, declare_dead_exchange)
-            await self._link.publish(exchange, routing_key, message.body, message.properties)
+            await self._link.publish(exchange, routing_key, message)
 
     async def wait(self, seconds: float) -> None:
         """Wait, but not longer than the link lives; raises LinkLost."""

@@ -9,7 +9,17 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from broker.client.checks import (
+    SECONDS_MAX,
+    check_choice,
+    check_count,
+    check_flag,
+    check_kind,
+    check_queue,
+    check_seconds,
+)
 from broker.client.errors import InvalidName, InvalidPriority, InvalidValue
+from broker.client.fields import entries_of
 from broker.client.retry import Retry
 
 if TYPE_CHECKING:
@@ -35,7 +45,7 @@ QUEUE_NAME_BYTES_MAX: Final = 200
 
 CLASSIC_PRIORITY_MAX: Final = 255
 QUORUM_PRIORITY_MAX: Final = 31
-MILLISECONDS_MAX: Final = 2**32 - 1
+FLAGS: Final = ("durable", "exclusive", "auto_delete", "dead_letter", "single_active_consumer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +110,21 @@ class QueueSpec:
 
     def __post_init__(self) -> None:
         for name in ("expires", "ack_timeout", "message_ttl", "dedupe_window"):
-            _check_seconds(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                check_seconds(name, getattr(self, name), high=SECONDS_MAX)
 
         for name in ("max_length", "max_bytes", "max_priority", "max_dead_letters"):
-            _check_count(name, getattr(self, name))
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
 
-        _check_choice("kind", self.kind, ("classic", "quorum"))
-        _check_choice("on_full", self.on_full, ("reject", "drop-oldest"))
-        _check_choice("priority_order", self.priority_order, ("high", "low"))
+        for name in FLAGS:
+            check_flag(name, getattr(self, name))
+
+        check_choice("kind", self.kind, ("classic", "quorum"))
+        check_choice("on_full", self.on_full, ("reject", "drop-oldest"))
+        check_choice("priority_order", self.priority_order, ("high", "low"))
+        check_kind("retry", self.retry, Retry, "Retry(3)")
+        entries_of("argument", self.arguments)
         if self.max_priority is not None and self.max_priority > self._priority_bound:
             raise InvalidValue(
                 f"a {self.kind} queue has priorities up to {self._priority_bound}, "
@@ -218,24 +235,22 @@ def dead_queue_name(name: str) -> str:
     return name + DEAD_SUFFIX
 
 
-def check_queue_name(name: str) -> str:
+def check_queue_name(name: str, argument: str = "name") -> str:
     """Return the name if a queue can be declared by it.
 
     Raises:
         InvalidName: it cannot, and the text says why.
 
     """
-    if not isinstance(name, str) or not name:
-        raise InvalidName(f"a queue has a name, and that is a text, not {name!r}")
-
-    if len(name.encode("utf-8", "surrogateescape")) > QUEUE_NAME_BYTES_MAX:
+    check_queue(name, argument)
+    if len(name) > QUEUE_NAME_BYTES_MAX:
         raise InvalidName(f"{name[:40]!r}... is longer than {QUEUE_NAME_BYTES_MAX} bytes")
 
     if name.startswith("amq."):
         raise InvalidName(f"{name!r}: names that begin with amq. are the broker's own")
 
-    if any(word in ("*", "#") for word in name.split(".")):
-        raise InvalidName(f"{name!r}: the words * and # are patterns of topics")
+    if "#" in name.split("."):
+        raise InvalidName(f"{name!r}: the word # is a pattern of topics")
 
     return name
 
@@ -248,25 +263,3 @@ def _put(arguments: dict[str, object], key: str, value: int | None) -> None:
 def _as_ms(seconds: float | None) -> int | None:
     """Round up: nothing is to expire early."""
     return None if seconds is None else math.ceil(seconds * 1000)
-
-
-def _check_seconds(name: str, value: float | None) -> None:
-    if value is None:
-        return
-
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value * 1000 <= MILLISECONDS_MAX:
-        raise InvalidValue(f"{name} is to be more than 0 and at most 49 days, not {value!r}")
-
-
-def _check_count(name: str, value: int | None) -> None:
-    if value is None:
-        return
-
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InvalidValue(f"{name} is to be a number from 1 on, not {value!r}")
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InvalidValue(f"{name} is one of {', '.join(choices)}, not {value!r}")

@@ -22,7 +22,9 @@ import threading
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from broker.client import client as asynchronous
-from broker.client.errors import Closed, InvalidValue
+from broker.client.checks import check_callable, check_count, check_queue
+from broker.client.errors import Closed
+from broker.client.intake import PREFETCH_MAX
 from broker.queues.amqp import AmqpQueue
 
 if TYPE_CHECKING:
@@ -414,9 +416,8 @@ class SyncClient:
             type: what bodies are to be.
 
         """
-        if prefetch < 1:
-            raise InvalidValue(f"prefetch is to be a number from 1 on, not {prefetch!r}")
-
+        check_queue(queue)
+        check_count("prefetch", prefetch, high=PREFETCH_MAX)
         return self._receive(queue, wait, prefetch, type)
 
     def _receive(
@@ -444,6 +445,7 @@ class SyncClient:
         type: type[Any] | None = None,  # noqa: A002 - what one calls it
     ) -> SyncConsumer:
         """Call ``handler`` with each message, in threads, up to ``prefetch`` of them at a time."""
+        check_callable("handler", handler)
 
         def handle(delivery: Delivery[Any]) -> object:
             return handler(SyncDelivery(delivery, self._portal))

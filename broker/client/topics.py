@@ -11,8 +11,9 @@ import uuid
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from broker.client.checks import check_callable, check_count, check_text
 from broker.client.consumer import call
-from broker.client.errors import InvalidName, InvalidValue
+from broker.client.errors import InvalidName
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import Intake
 from broker.client.wire import table
@@ -31,8 +32,6 @@ __all__ = ["Subscription", "check_topic"]
 
 T = TypeVar("T")
 
-TOPIC_BYTES_MAX = 255
-
 
 def check_topic(topic: str) -> str:
     """Return the topic, if AMQP has room for it.
@@ -41,11 +40,7 @@ def check_topic(topic: str) -> str:
         InvalidName: it has not.
 
     """
-    is_text = isinstance(topic, str)
-    if is_text and len(topic.encode("utf-8", "surrogateescape")) <= TOPIC_BYTES_MAX:
-        return topic
-
-    raise InvalidName(f"a topic is a text of at most {TOPIC_BYTES_MAX} bytes, not {topic!r:.60}")
+    return check_text("topic", topic, is_empty_ok=True, error=InvalidName)
 
 
 class Subscription(Generic[T]):
@@ -61,10 +56,8 @@ class Subscription(Generic[T]):
         max_pending: int,
         into: type[T] | None,
     ) -> None:
-        is_count = isinstance(max_pending, int) and not isinstance(max_pending, bool)
-        if not is_count or max_pending < 1:
-            raise InvalidValue(f"max_pending is to be a number from 1 on, not {max_pending!r}")
-
+        check_callable("handler", handler)
+        check_count("max_pending", max_pending)
         self.pattern = check_topic(pattern)
         self.dropped = 0
         """How many messages the handler was too slow for."""

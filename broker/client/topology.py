@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.client import wire
+from broker.client.checks import check_queue
 from broker.client.dead_exchange import declare_dead_exchange
 from broker.client.errors import QueueNotFound, SpecConflict, ToolkitError
 from broker.client.events import ClientEvent
@@ -65,6 +66,7 @@ class Topology:
 
     async def count(self, name: str) -> tuple[int, int]:
         """Return how many messages wait in a queue, and how many consumers it has."""
+        check_queue(name, "name")
 
         async def ask(link: Link) -> tuple[int, int]:
             async with link.admin() as channel:
@@ -75,6 +77,7 @@ class Topology:
 
     async def delete(self, name: str, *, if_empty: bool, if_unused: bool) -> int:
         """Delete a queue."""
+        check_queue(name, "name")
 
         async def delete(link: Link) -> int:
             async with link.admin() as channel:
@@ -94,6 +97,7 @@ class Topology:
 
     async def purge(self, name: str) -> int:
         """Delete what waits in a queue."""
+        check_queue(name, "name")
 
         async def purge(link: Link) -> int:
             async with link.admin() as channel:
@@ -105,11 +109,13 @@ class Topology:
 
     async def bind(self, queue: str, pattern: str) -> None:
         """Bind a queue to topics."""
+        check_queue(queue)
         await self._core.session.run(lambda link: self._bind(link, queue, pattern))
         self._bindings[queue, pattern] = None
 
     async def unbind(self, queue: str, pattern: str) -> None:
         """Take a binding back."""
+        check_queue(queue)
 
         async def unbind(link: Link) -> None:
             async with link.admin() as channel:

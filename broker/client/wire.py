@@ -1,6 +1,7 @@
 """Toolkit: messages as AMQP has them: properties, and the headers that are ours.
 
-Invariant: what the toolkit and the broker put into a message's headers, its handler does not see.
+Invariant: what the toolkit and the broker put into a message's headers, its handler does not see;
+and a message that the broker could not take is refused before anything of it was sent.
 """
 
 from __future__ import annotations
@@ -12,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from pamqp.commands import Basic
 
-from broker.client.errors import InvalidValue
+from broker.client.errors import InvalidValue, MessageTooLarge
+from broker.client.fields import entries_of, entry, joined
 from broker.client.texts import writable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aiormq.abc import DeliveredMessage
+    from pamqp.common import FieldTable, FieldValue
 
     from broker.client.codecs import Codecs
     from broker.client.message import Envelope
@@ -34,11 +37,15 @@ __all__ = [
     "TOPIC",
     "TRACEBACK",
     "Outgoing",
+    "Packed",
+    "Properties",
     "attempt_of",
     "copy_of",
     "new_id",
     "outgoing",
     "own_headers",
+    "packed",
+    "put_header",
     "sent_at",
     "shortened",
     "table",
@@ -86,14 +93,39 @@ BROKERS: Final = {
 }
 HIDDEN: Final = OURS | BROKERS
 TEXT_MAX: Final = 8000
-"""Characters of an error or traceback that are kept. A headers table has to fit into one frame."""
+"""Characters of an error or traceback that are kept, where there is room for them."""
+
+CUT: Final = "..."
+
+
+class Properties(Basic.Properties):
+    """Properties whose headers are entries as they are written; see :mod:`broker.client.fields`."""
+
+    def encode_property(self, name: str, value: FieldValue) -> bytes:
+        """Write one, as the library asks for it."""
+        if name == "headers":
+            return joined(cast("dict[str, bytes]", value))
+
+        return super().encode_property(name, value)
+
+
+class Packed(Basic.Properties):
+    """Properties as octets; besides them the library wants the id alone."""
+
+    def __init__(self, octets: bytes, message_id: str) -> None:
+        self.octets = octets
+        self.message_id = message_id
+
+    def marshal(self) -> bytes:
+        """Return them, as the library asks for them."""
+        return self.octets
 
 
 class Outgoing(NamedTuple):
     """A message as it is sent."""
 
     body: bytes
-    properties: Basic.Properties
+    properties: Properties
 
 
 def new_id() -> str:
@@ -115,9 +147,9 @@ def outgoing(envelope: Envelope, codecs: Codecs, priority: int | None) -> Outgoi
             raise InvalidValue(f"the header {name!r} is the toolkit's own")
 
     headers[SENT_AT] = now.isoformat()
-    properties = Basic.Properties(
+    properties = Properties(
         content_type=content_type,
-        headers=table(headers),
+        headers=cast("FieldTable", entries_of("header", headers)),
         delivery_mode=2 if envelope.durable else 1,
         priority=priority,
         correlation_id=envelope.correlation_id,
@@ -140,10 +172,10 @@ def copy_of(raw: DeliveredMessage, changes: Mapping[str, object]) -> Outgoing:
         else:
             headers[name] = value
 
-    properties = Basic.Properties(
+    properties = Properties(
         content_type=given.content_type,
         content_encoding=given.content_encoding,
-        headers=table(headers),
+        headers=cast("FieldTable", entries_of("header", headers)),
         delivery_mode=given.delivery_mode,
         priority=given.priority,
         correlation_id=given.correlation_id,
@@ -154,6 +186,55 @@ def copy_of(raw: DeliveredMessage, changes: Mapping[str, object]) -> Outgoing:
         app_id=given.app_id,
     )
     return Outgoing(raw.body, properties)
+
+
+def put_header(message: Outgoing, name: str, value: int | list[str]) -> None:
+    """Add a header to a message, or replace it."""
+    _entries(message.properties)[name] = entry("header", name, value)
+
+
+def packed(properties: Properties, room: int) -> Packed:
+    """Return properties as they are sent, if they are of at most ``room`` octets.
+
+    A content header is one frame, however long that is. Errors and tracebacks that the toolkit has
+    put there are cut to what there is room for.
+
+    Raises:
+        MessageTooLarge: it does not fit.
+
+    """
+    octets = properties.marshal()
+    if len(octets) > room:
+        entries = _entries(properties)
+        for name in (TRACEBACK, ERROR):
+            if name in entries:
+                _cut(entries, name, len(octets) - room)
+                octets = properties.marshal()
+
+        if len(octets) > room:
+            raise MessageTooLarge(
+                f"headers and properties are {len(octets)} bytes, and this broker takes {room}, "
+                "as they are sent in one frame (frame_max)"
+            )
+
+    return Packed(octets, properties.message_id or "")
+
+
+def _entries(properties: Properties) -> dict[str, bytes]:
+    return cast("dict[str, bytes]", properties.headers)
+
+
+def _cut(entries: dict[str, bytes], name: str, excess: int) -> None:
+    """Take so many octets from the front of a text, or the whole header away."""
+    if excess <= 0:
+        return
+
+    text = entries[name][len(entry("header", name, "")) :]
+    rest = text[excess + len(CUT) :].decode("utf-8", "ignore")
+    if rest:
+        entries[name] = entry("header", name, CUT + rest)
+    else:
+        del entries[name]
 
 
 def attempt_of(raw: DeliveredMessage, *, counts_failures_alone: bool = False) -> int:
@@ -216,7 +297,7 @@ def sent_at(raw: DeliveredMessage) -> datetime | None:
 
 def shortened(text: str) -> str:
     """Return a text that fits into a header: of a traceback the end says what happened."""
-    return writable(text if len(text) <= TEXT_MAX else "..." + text[-TEXT_MAX:])
+    return writable(text if len(text) <= TEXT_MAX else CUT + text[-TEXT_MAX:])
 
 
 def _table(raw: DeliveredMessage) -> dict[str, object]:
@@ -245,10 +326,4 @@ def _count(value: object, default: int) -> int:
 
 
 def _expiration(ttl: float | None) -> str | None:
-    if ttl is None:
-        return None
-
-    if isinstance(ttl, bool) or not (math.isfinite(ttl) and 0 <= ttl * 1000 < 2**32):
-        raise InvalidValue(f"ttl is to be a number of seconds, not {ttl!r}")
-
-    return str(math.ceil(ttl * 1000))
+    return None if ttl is None else str(math.ceil(ttl * 1000))

@@ -11,8 +11,10 @@ from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from broker.client.errors import Closed, InvalidValue
-from broker.client.intake import Intake
+from broker.client.checks import check_count, check_kind, check_queue
+from broker.client.errors import Closed
+from broker.client.intake import PREFETCH_MAX, Intake
+from broker.client.spec import QueueSpec
 from broker.queues.protocols import Queue
 from broker.queues.pump import OnError, Pump
 
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from broker.client.client import Client
     from broker.client.delivery import Delivery
     from broker.client.message import Sent
-    from broker.client.spec import QueueSpec
     from broker.queues.middlewares import Handler, Middleware
 
 __all__ = ["AmqpQueue", "receive"]
@@ -54,10 +55,13 @@ class AmqpQueue(Queue[T]):
         spec: QueueSpec | None = None,
         prefetch: int | None = None,
     ) -> None:
-        if prefetch is not None and prefetch < 1:
-            raise InvalidValue(f"prefetch is to be a number from 1 on, not {prefetch!r}")
+        if prefetch is not None:
+            check_count("prefetch", prefetch, high=PREFETCH_MAX)
 
-        self.name = name
+        if spec is not None:
+            check_kind("spec", spec, QueueSpec, "QueueSpec(max_length=100)")
+
+        self.name = check_queue(name, "name")
         self._client = client
         self._type = type
         self._spec = spec

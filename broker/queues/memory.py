@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from broker.client.checks import check_kind
 from broker.client.errors import Closed, InvalidValue, QueueFull
 from broker.client.message import DeadLetter
 from broker.client.retry import NO_RETRY, Retry
@@ -61,7 +62,7 @@ class MemoryQueue(Queue[T]):
             raise InvalidValue("maxsize is to be a number")
 
         self.maxsize = maxsize
-        self.retry = retry
+        self.retry = check_kind("retry", retry, Retry, "Retry(3)")
         self.dead: list[DeadLetter[T]] = []
         """Messages that failed for good, the oldest first."""
 

@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Generic, TypeVar, cast
 
+from broker.client.checks import check_callable, check_count
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.retry import Fixed, Retry
 
@@ -52,6 +53,9 @@ class MiddlewareError(ToolkitError):
 
 def with_middlewares(handler: Handler[T], *middlewares: Middleware) -> Handler[T]:
     """Return a handler with these around it, the first one outermost."""
+    for one in (handler, *middlewares):
+        check_callable("a handler or middleware", one)
+
     for middleware in reversed(middlewares):
         handler = _around(middleware, handler)
 
@@ -125,6 +129,7 @@ class RetryMiddleware:
         exceptions: tuple[type[BaseException], ...] | type[BaseException] = (Exception,),
     ) -> None:
         if not isinstance(retry, Retry):
+            check_count("retry", retry)
             classes = exceptions if isinstance(exceptions, tuple) else (exceptions,)
             retry = Retry(retry, Fixed(delay), on=classes)
 

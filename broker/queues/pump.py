@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from broker.client.calling import outcome_of
+from broker.client.checks import check_count
 from broker.client.errors import InvalidValue
 from broker.queues.middlewares import with_middlewares
 from broker.queues.protocols import SupportsPrefetch
@@ -57,6 +58,12 @@ class Pump(Generic[T]):
     ) -> None:
         if on_error not in ("log", "raise") and not callable(on_error):
             raise InvalidValue(f"on_error is log, raise or a function, not {on_error!r}")
+
+        if not hasattr(consumer, "__aiter__"):
+            raise InvalidValue(f"consumer is to be something to iterate over, not {consumer!r:.60}")
+
+        if not isinstance(middlewares, list | tuple):
+            raise InvalidValue(f"middlewares are to be a tuple, such as ({middlewares!r:.40},)")
 
         self._consumer = consumer
         self._handler = with_middlewares(dispatcher, *middlewares)
@@ -124,7 +131,7 @@ class Pump(Generic[T]):
     async def _handle(self, delivery: Delivery[T]) -> None:
         try:
             async with delivery as message:
-                await outcome_of(self._handler(message))
+                await outcome_of(_awaitable(self._handler(message)))
         except Exception as problem:
             if self._on_error == "raise":
                 raise
@@ -191,9 +198,14 @@ class _Run(Generic[T]):
             worker.cancel()
 
 
-def _checked(concurrency: int) -> int:
-    is_count = isinstance(concurrency, int) and not isinstance(concurrency, bool)
-    if not is_count or concurrency < 1:
-        raise InvalidValue(f"concurrency is to be a number from 1 on, not {concurrency!r}")
+def _awaitable(result: Awaitable[object]) -> Awaitable[object]:
+    """Tell who has given a function that is not async; what it does it has done by now."""
+    if not inspect.isawaitable(result):
+        raise TypeError(f"a dispatcher is an async function, and this one returned {result!r:.60}")
 
+    return result
+
+
+def _checked(concurrency: int) -> int:
+    check_count("concurrency", concurrency)
     return concurrency

@@ -148,7 +148,7 @@ class Options:
     """The id to send it under, for something that is to be done once however often it is sent."""
 
     def __post_init__(self) -> None:
-        check_queue_name(self.queue)
+        check_queue_name(self.queue, "queue")
         for name in ("timeout", "ttl"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):

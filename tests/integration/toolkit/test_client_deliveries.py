@@ -151,8 +151,9 @@ async def test_between_attempts_there_is_the_time_of_the_policy(client: Client, 
     loop = asyncio.get_running_loop()
     failed_at, came_at = [], []
     for _ in range(2):
-        await (await take(client, orders)).fail("no")
+        delivery = await take(client, orders)
         failed_at.append(loop.time())
+        await delivery.fail("no")
         delivery = await take(client, orders)
         came_at.append(loop.time())
         await delivery.requeue()

@@ -1,0 +1,143 @@
+"""Toolkit: what an argument has to be. Whoever takes one asks here, so that all say the same of it.
+
+Invariant: what is wrong is an :class:`InvalidValue` that names the argument, of whatever type it
+was; nothing else comes out of a check.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from broker.client.errors import InvalidName, InvalidValue
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "SECONDS_MAX",
+    "SHORT_TEXT_BYTES_MAX",
+    "check_callable",
+    "check_choice",
+    "check_count",
+    "check_flag",
+    "check_kind",
+    "check_queue",
+    "check_seconds",
+    "check_text",
+]
+
+K = TypeVar("K")
+
+SHORT_TEXT_BYTES_MAX: Final = 255
+"""AMQP writes the length of names, keys and ids in one octet."""
+
+SECONDS_MAX: Final = (2**32 - 1) / 1000
+"""49 days: brokers count milliseconds in 32 bits."""
+
+LIBRARY_NAMES: Final = re.compile(r"[a-zA-Z0-9\-_.:@#,/ ]*")
+"""What the library sends as a name of a queue or exchange; AMQP has no such rule."""
+
+
+def check_count(name: str, value: object, low: int = 1, high: int | None = None) -> None:
+    """Refuse what is no whole number from ``low`` on, and up to ``high``."""
+    most = math.inf if high is None else high
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= most:
+        limit = "on" if high is None else f"to {high}"
+        raise InvalidValue(f"{name} is to be a number from {low} {limit}, not {value!r:.60}")
+
+
+def check_seconds(
+    name: str, value: object, *, is_zero_ok: bool = False, high: float = sys.float_info.max
+) -> None:
+    """Refuse what is no time in seconds."""
+    least = 0.0 if is_zero_ok else sys.float_info.min
+    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= high:
+        start = "from 0 on" if is_zero_ok else "above 0"
+        limit = " and at most 49 days" if high == SECONDS_MAX else ""
+        raise InvalidValue(f"{name} is to be a number of seconds {start}{limit}, not {value!r:.60}")
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> None:
+    """Refuse what is none of these."""
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidValue(f"{name} is one of {', '.join(choices)}, not {value!r:.60}")
+
+
+def check_flag(name: str, value: object) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise InvalidValue(f"{name} is True or False, not {value!r:.60}")
+
+
+def check_callable(name: str, value: object) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        raise InvalidValue(f"{name} is to be a function, not {value!r:.60}")
+
+
+def check_kind(name: str, value: object, kind: type[K], example: str) -> K:
+    """Return the value if it is of that class.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        kind: the class.
+        example: what could be given.
+
+    """
+    if not isinstance(value, kind):
+        article = "an" if kind.__name__[0] in "AEIOU" else "a"
+        raise InvalidValue(
+            f"{name} is {article} {kind.__name__}, such as {example}, and not {value!r:.60}"
+        )
+
+    return value
+
+
+def check_text(
+    name: str,
+    value: object,
+    *,
+    is_empty_ok: bool = False,
+    error: type[InvalidValue] = InvalidValue,
+) -> str:
+    """Return the text, if AMQP has room for it where it has names, keys and ids."""
+    if not isinstance(value, str):
+        raise error(f"{name} is to be a text, not {value!r:.60}")
+
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as problem:
+        raise error(f"{name} cannot be written as UTF-8: {value!r:.60}") from problem
+
+    if size > SHORT_TEXT_BYTES_MAX:
+        raise error(
+            f"{name} is to be at most {SHORT_TEXT_BYTES_MAX} bytes, and {value!r:.40}... is {size}"
+        )
+
+    if not size and not is_empty_ok:
+        raise error(f"{name} is to be a text, and is empty")
+
+    return value
+
+
+def check_queue(value: object, name: str = "queue") -> str:
+    """Return the name of a queue that there may be.
+
+    An empty one stands for the queue that was declared last, which nobody means who uses names.
+
+    Raises:
+        InvalidName: there cannot be such a queue, or the library does not send its name.
+
+    """
+    text = check_text(name, value, error=InvalidName)
+    if LIBRARY_NAMES.fullmatch(text) is None:
+        raise InvalidName(
+            f"{name} {text!r:.60}: the AMQP library that this is built on knows names of letters "
+            "from a to z, digits, spaces and - _ . : @ # , / alone"
+        )
+
+    return text
