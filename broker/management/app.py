@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
+from broker.auth.guard import network_of
 from broker.management import (
     bindings,
     browse,
@@ -45,8 +46,11 @@ from broker.management.hardening import (
 )
 from broker.management.hosts import KnownHosts
 from broker.management.moves import Moves
+from broker.management.pacing import Pacer, Visitor, cost_besides
 from broker.management.routes import Router, split_path
 from broker.management.target import target_of
+from broker.management.threshold import FIRST_OF_CONNECTION
+from broker.metrics.totals import node_octets
 
 if TYPE_CHECKING:
     from broker.management.auth import Caller
@@ -110,6 +114,7 @@ def build_application(site: Site, rules: Rules | None = None) -> web.Application
         return await front.handle(request)
 
     async def stop(_application: web.Application) -> None:
+        front.pacer.stop()
         await under_way.stop()
 
     application.on_shutdown.append(stop)
@@ -119,17 +124,29 @@ def build_application(site: Site, rules: Rules | None = None) -> web.Application
 
 
 class _Front:
-    """Takes a request in, and gives its answer out."""
+    """Takes a request in, and gives its answer out.
 
-    __slots__ = ("_desk", "_hosts", "_rules", "_site")
+    Attributes:
+        pacer: says when.
+
+    """
+
+    __slots__ = ("_desk", "_hosts", "_rules", "_site", "pacer")
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._site = desk.site
         self._rules = desk.doorkeeper.rules
         self._hosts = KnownHosts(self._rules.hosts)
+        self.pacer: Final = Pacer(lambda: sum(node_octets(self._site.node)))
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        name = f"@{network_of(request.remote or '')}"
+        visitor = Visitor(name, is_free=is_from_local_socket(request))
+        besides_s = cost_besides(is_first=FIRST_OF_CONNECTION.get(), is_secure=request.secure)
+        return await self.pacer.measured(self._handle(request, visitor), visitor, besides_s)
+
+    async def _handle(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         match: Match | None = None
         try:
             target = target_of(request)
@@ -137,11 +154,18 @@ class _Front:
             if segments[:1] == ["api"]:
                 match = ROUTER.find(segments[1:])
 
-            response = await self._answer(request, target, match)
+            response = await self._answer(request, target, match, visitor)
         except web.HTTPException:
             raise
         except Exception as fault:
             response = self._refuse(request, fault)
+
+        if not visitor.had_turn:
+            # Nobody is refused more quickly than served.
+            try:
+                await self.pacer.turn(visitor)
+            except HTTPProblem as fault:
+                response = self._refuse(request, fault)
 
         response.headers.update(COMMON_HEADERS)
         response.headers.update(cors_headers(request.headers, self._rules.cors_origins))
@@ -151,7 +175,7 @@ class _Front:
         return response
 
     async def _answer(
-        self, request: web.Request, target: Target, match: Match | None
+        self, request: web.Request, target: Target, match: Match | None, visitor: Visitor
     ) -> web.Response:
         self._check_host(request, target.host)
         if is_from_elsewhere(request, target.host, self._rules.cors_origins):
@@ -176,7 +200,9 @@ class _Front:
             vhost = match.parameters.get("vhost")
             is_made = route.method == "PUT" and route.path == VHOST_PATH
             check_access(self._site.node, caller, access, vhost, may_be_new=is_made)
+            visitor.name = caller.user.name
 
+        await self.pacer.turn(visitor)
         return await route.handler(Call(self._desk, request, match.parameters, caller))
 
     def _check_host(self, request: web.Request, host: str) -> None:

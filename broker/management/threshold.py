@@ -11,6 +11,7 @@ Invariant: no connection is without such a time but while a request that is ther
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, cast
 
 from aiohttp import web
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
     from aiohttp.typedefs import Handler, Middleware
 
-__all__ = ["HEAD_S", "IDLE_S", "Threshold"]
+__all__ = ["FIRST_OF_CONNECTION", "HEAD_S", "IDLE_S", "Threshold"]
+
+FIRST_OF_CONNECTION: Final = ContextVar("FIRST_OF_CONNECTION", default=False)
+"""Whether the connection of the request that is worked on had none before."""
 
 HEAD_S: Final = 10.0
 """How long the first line and the headers of a request may take."""
@@ -116,6 +120,8 @@ class Threshold:
         self._expect(visit, HEAD_S)
 
     def _began(self, visit: _Visit, request: web.BaseRequest) -> None:
+        FIRST_OF_CONNECTION.set(not visit.has_asked)
+        visit.has_asked = True
         visit.is_idle = False
         visit.request = request
         self._expect(visit, self._request_timeout_s)
@@ -163,6 +169,7 @@ class _Visit(asyncio.Protocol):
     Attributes:
         due_s: by when something has to happen.
         is_idle: whether the last request is answered and no other has begun.
+        has_asked: whether there was a request.
         request: the one that is worked on.
 
     """
@@ -174,6 +181,7 @@ class _Visit(asyncio.Protocol):
         self._is_in = False
         self.due_s = 0.0
         self.is_idle = False
+        self.has_asked = False
         self.request: web.BaseRequest | None = None
 
     def abort(self) -> None:

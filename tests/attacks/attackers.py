@@ -15,9 +15,11 @@ from tests.helpers.session import handshake, method
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ATTACKS", "Target"]
+__all__ = ["ATTACKS", "CROWD", "Target", "crowd"]
 
 HALF_OPEN_MAX: Final = 10_000
+CROWD: Final = 10_000
+CROWD_OCTETS_PER_S: Final = 1_000
 SLOW_MAX: Final = 2_000
 PROTOCOL_HEADER: Final = b"AMQP\x00\x00\x09\x01"
 
@@ -38,8 +40,7 @@ def _connect(host: str, port: int) -> socket.socket:
 
 def _hold(target: Target, port: int, count: int, greeting: bytes) -> None:
     """Open so many sockets, say something that is no whole thing, and hold them for ever."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    hard = _raise_descriptors()
     held: list[socket.socket] = []
     while True:
         try:
@@ -61,6 +62,31 @@ def _hold(target: Target, port: int, count: int, greeting: bytes) -> None:
 def half_open(target: Target) -> None:
     """Sockets that have said how they begin, and nothing after it."""
     _hold(target, target.amqp_port, HALF_OPEN_MAX, PROTOCOL_HEADER)
+
+
+def crowd(target: Target) -> None:
+    """Ten thousand handshakes at a time, each an octet at a time: for a broker that lets them."""
+    _raise_descriptors()
+    greeting = handshake()
+    waiting: list[socket.socket] = []
+    while len(waiting) < CROWD:
+        with contextlib.suppress(OSError):
+            one = _connect(target.host, target.amqp_port)
+            one.sendall(PROTOCOL_HEADER)
+            waiting.append(one)
+
+    for octet in greeting[len(PROTOCOL_HEADER) :]:
+        for one in waiting:
+            with contextlib.suppress(OSError):
+                one.sendall(bytes((octet,)))
+
+            time.sleep(1 / CROWD_OCTETS_PER_S)
+
+
+def _raise_descriptors() -> int:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def slow_headers(target: Target) -> None:

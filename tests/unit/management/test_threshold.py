@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from broker.management.server import ManagementServer
-from broker.management.threshold import HEAD_S, IDLE_S, Threshold, _Visit
+from broker.management.threshold import FIRST_OF_CONNECTION, HEAD_S, IDLE_S, Threshold, _Visit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -39,6 +39,7 @@ class Scene:
         self.is_working = asyncio.Event()
         self.may_end = asyncio.Event()
         self.may_end.set()
+        self.were_first: list[bool] = []
 
     async def connect(self, data: bytes = b"") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """A connection that is in."""
@@ -51,6 +52,7 @@ class Scene:
 
     async def handle(self, request: web.Request) -> web.Response:
         self.is_working.set()
+        self.were_first.append(FIRST_OF_CONNECTION.get())
         body = await request.read()
         await self.may_end.wait()
         return web.Response(body=body)
@@ -173,3 +175,14 @@ async def test_every_answer_has_the_headers_of_safety(path: str) -> None:
             assert line in head
 
         assert b"content-security-policy: default-src 'none'" in head
+
+
+async def test_it_is_known_which_request_is_the_first_of_a_connection() -> None:
+    async with serving() as scene:
+        for _ in range(2):
+            reader, writer = await scene.connect(HEAD + b"\r\nabcde")
+            await reader.readuntil(b"abcde")
+            writer.write(HEAD + b"\r\nabcde")
+            await reader.readuntil(b"abcde")
+
+        assert scene.were_first == [True, False] * 2
