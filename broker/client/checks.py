@@ -6,10 +6,11 @@ was; nothing else comes out of a check.
 
 from __future__ import annotations
 
+import inspect
 import math
 import re
 import sys
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from broker.client.errors import InvalidName, InvalidValue
 
@@ -28,8 +29,6 @@ __all__ = [
     "check_seconds",
     "check_text",
 ]
-
-K = TypeVar("K")
 
 SHORT_TEXT_BYTES_MAX: Final = 255
 """AMQP writes the length of names, keys and ids in one octet."""
@@ -73,13 +72,16 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_callable(name: str, value: object) -> None:
-    """Refuse what cannot be called."""
+    """Refuse what cannot be called, or does nothing when it is."""
     if not callable(value):
         raise InvalidValue(f"{name} is to be a function, not {value!r:.60}")
 
+    if inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
+        raise InvalidValue(f"{name} has a yield in it: called, {value!r:.60} does nothing")
 
-def check_kind(name: str, value: object, kind: type[K], example: str) -> K:
-    """Return the value if it is of that class.
+
+def check_kind(name: str, value: object, kind: type, example: str) -> None:
+    """Refuse what is not of that class.
 
     Args:
         name: of the argument.
@@ -93,8 +95,6 @@ def check_kind(name: str, value: object, kind: type[K], example: str) -> K:
         raise InvalidValue(
             f"{name} is {article} {kind.__name__}, such as {example}, and not {value!r:.60}"
         )
-
-    return value
 
 
 def check_text(

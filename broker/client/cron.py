@@ -145,6 +145,9 @@ def parse_cron(expression: str) -> CronTimes:
         InvalidSchedule: it is none, and the text says which field is wrong.
 
     """
+    if not isinstance(expression, str):
+        raise InvalidSchedule(f"a cron expression is a text, not {expression!r:.60}")
+
     words = NICKNAMES.get(expression.strip().lower(), expression).lower().split()
     if not 5 <= len(words) <= 7:
         raise InvalidSchedule(

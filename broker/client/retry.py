@@ -5,6 +5,7 @@ Invariant: nothing here touches a message, a clock or a broker; a policy is aske
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 from dataclasses import dataclass, field
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["NO_RETRY", "Backoff", "Exponential", "Fixed", "Linear", "Retry", "check_backoff"]
+
+logger: Final = logging.getLogger("leveret.client")
+
+WAIT_S_MAX: Final = 49 * 86400.0
+"""No message can wait longer."""
 
 EXPONENT_MAX: Final = 1000
 """2.0 to the power of more than that is not a float any more."""
@@ -160,7 +166,14 @@ class Retry:
         if attempt >= self.attempts or not self.allows(error):
             return None
 
-        return max(0.0, self.backoff.wait(attempt, chance()))
+        try:
+            wait = float(self.backoff.wait(attempt, chance()))
+        except Exception:
+            # One of a user's own. Without an answer the message would be neither here nor there.
+            logger.exception("%r does not say how long to wait, so this was the last attempt", self)
+            return None
+
+        return min(wait, WAIT_S_MAX) if wait > 0 else 0.0
 
 
 def _spread(wait: float, jitter: float, chance: float) -> float:

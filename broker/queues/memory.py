@@ -61,8 +61,9 @@ class MemoryQueue(Queue[T]):
         if math.isnan(maxsize):
             raise InvalidValue("maxsize is to be a number")
 
+        check_kind("retry", retry, Retry, "Retry(3)")
         self.maxsize = maxsize
-        self.retry = check_kind("retry", retry, Retry, "Retry(3)")
+        self.retry = retry
         self.dead: list[DeadLetter[T]] = []
         """Messages that failed for good, the oldest first."""
 

@@ -53,10 +53,11 @@ class MiddlewareError(ToolkitError):
 
 def with_middlewares(handler: Handler[T], *middlewares: Middleware) -> Handler[T]:
     """Return a handler with these around it, the first one outermost."""
-    for one in (handler, *middlewares):
-        check_callable("a handler or middleware", one)
-
+    check_callable("a handler", handler)
     for middleware in reversed(middlewares):
+        if not callable(middleware):
+            raise InvalidValue(f"a middleware is a function, not {middleware!r:.60}")
+
         handler = _around(middleware, handler)
 
     return handler

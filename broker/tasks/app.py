@@ -12,12 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
+from broker.client.checks import check_callable, check_flag, check_kind, check_seconds, check_text
 from broker.client.codecs import Codecs
 from broker.client.errors import InvalidValue
-from broker.client.retry import NO_RETRY
-from broker.client.spec import QueueSpec
+from broker.client.link import check_url
+from broker.client.retry import NO_RETRY, Retry
+from broker.client.spec import QueueSpec, check_queue_name
 from broker.tasks.events import Callbacks, Event, EventCallback
 from broker.tasks.link import Link
+from broker.tasks.once.base import IdempotencyStore
 from broker.tasks.options import (
     Options,
     OptionsGiven,
@@ -28,6 +31,7 @@ from broker.tasks.options import (
 from broker.tasks.per_loop import PerLoop
 from broker.tasks.periodic import Periodic
 from broker.tasks.results.amqp import AmqpResults
+from broker.tasks.results.base import ResultBackend
 from broker.tasks.sender import Sender
 from broker.tasks.task import Task
 
@@ -38,7 +42,6 @@ if TYPE_CHECKING:
 
     from broker.client.schedule import Schedule, When
     from broker.tasks.handle import Handle
-    from broker.tasks.results.base import ResultBackend
 
 __all__ = ["Tasks"]
 
@@ -46,6 +49,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 AMQP_RESULTS: Final = "amqp"
+TASK_NAME_BYTES_MAX: Final = 200
+"""AMQP has 255; the topics of its events have more in them."""
+
 DEAD_LETTERS_MAX: Final = 10_000
 """Tasks that failed for good and are kept for a look at them, per queue."""
 
@@ -89,8 +95,11 @@ class Tasks:
 
             results = AmqpResults()
 
-        self.url = url
-        self.name = name
+        if results is not None:
+            check_kind("results", results, ResultBackend, "AmqpResults()")
+
+        self.url = check_url(url)
+        self.name = check_queue_name(name)
         self.codecs = Codecs(settings.get("codec", "json"), settings.get("accept", ()))
         self.results: ResultBackend | None = results
         self.guarantee = checked_guarantee(settings.get("guarantee", "at_least_once"))
@@ -100,12 +109,22 @@ class Tasks:
         self.spec = settings.get("spec") or QueueSpec(max_dead_letters=DEAD_LETTERS_MAX)
         self.publish_events = settings.get("publish_events", False)
         self.timeout = settings.get("timeout", 10.0)
+        self._check_settings()
         self.callbacks = Callbacks()
         self._tasks: dict[str, Task[..., Any, Any]] = {}
         self._periodic: dict[str, Periodic] = {}
         self._links: PerLoop[Link] = PerLoop()
         self._opening: PerLoop[asyncio.Lock] = PerLoop()
         self._sender = Sender(self)
+
+    def _check_settings(self) -> None:
+        check_queue_name(self.queue, "queue")
+        check_kind("retry", self.retry, Retry, "Retry(3)")
+        check_kind("spec", self.spec, QueueSpec, "QueueSpec(max_length=1000)")
+        check_flag("publish_events", self.publish_events)
+        check_seconds("timeout", self.timeout)
+        if self.once is not None:
+            check_kind("once", self.once, IdempotencyStore, "SqliteOnce('once.sqlite')")
 
     def __repr__(self) -> str:
         return f"<Tasks {self.name}: {', '.join(self._tasks) or 'none'}>"
@@ -378,9 +397,12 @@ class _Decorator:
 
     def make(self, function: Callable[..., Any], periodic: Periodic | None) -> Task[..., Any, Any]:
         """Make a task of a function, and register it."""
-        task: Task[..., Any, Any] = Task(
-            self._app, function, self._name or name_of(function), self._options
-        )
+        check_callable("a task", function)
+        name = name_of(function) if self._name is None else self._name
+        if len(check_text("name", name).encode()) > TASK_NAME_BYTES_MAX:
+            raise InvalidValue(f"a task's name has {TASK_NAME_BYTES_MAX} bytes at most: {name:.60}")
+
+        task: Task[..., Any, Any] = Task(self._app, function, name, self._options)
         if periodic is not None:
             try:
                 task.signature.check((), {})

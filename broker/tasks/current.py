@@ -8,6 +8,8 @@ from __future__ import annotations
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.client.checks import check_seconds
+from broker.client.delays import DELAY_S_MAX
 from broker.client.errors import ToolkitError
 from broker.tasks.once.base import Effect
 
@@ -32,6 +34,7 @@ class Again(Exception):
 
     def __init__(self, after: float = 0.0, reason: str = "it asked to be run again") -> None:
         super().__init__(reason)
+        check_seconds("after", after, is_zero_ok=True, high=DELAY_S_MAX)
         self.after = after
 
 

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from broker.client.errors import InvalidValue
+from broker.client.checks import check_callable, check_kind, check_seconds
 
 __all__ = ["KINDS", "Callbacks", "Event", "EventCallback"]
 
@@ -101,8 +101,12 @@ class Callbacks:
         slower_than: float | None = None,
     ) -> None:
         """Call ``callback`` with events of these kinds; of all kinds, if none is given."""
-        if slower_than is not None and slower_than < 0:
-            raise InvalidValue(f"slower_than is a number of seconds, not {slower_than!r}")
+        check_callable("a callback", callback)
+        for kind in kinds:
+            check_kind("the kind of an event", kind, str, "'failed'")
+
+        if slower_than is not None:
+            check_seconds("slower_than", slower_than, is_zero_ok=True)
 
         self._rules.append(_Rule(callback, frozenset(kinds), tasks, slower_than))
         self._wanted |= frozenset(kinds)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client import wire
-from broker.client.calling import outcome_of, without_stop_iteration
+from broker.client.calling import outcome_of, raise_for_exit, without_stop_iteration
 from broker.client.errors import DecodeError, MessageTooLarge, ToolkitError
 from broker.tasks.beat import DONE, SCHEDULE
 from broker.tasks.current import CURRENT, Again, Running
@@ -24,6 +24,7 @@ from broker.tasks.frames import template
 from broker.tasks.identity import sent_at
 from broker.tasks.once.base import ClaimState
 from broker.tasks.outcome import Failure, Outcome, Status
+from broker.tasks.port import CONNECTION_ERRORS
 from broker.tasks.results.base import Stored
 from broker.tasks.sender import NO_RESULT
 from broker.tasks.signature import ArgumentError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from broker.tasks.link import Link
     from broker.tasks.once.base import Effect, IdempotencyStore
     from broker.tasks.options import Guarantee
+    from broker.tasks.results.base import ResultBackend
     from broker.tasks.task import Task
 
 __all__ = ["Execution", "TaskTimeout", "UnknownTask"]
@@ -46,7 +48,8 @@ LOG: Final = logging.getLogger("leveret.tasks")
 
 HELD_POLL_S: Final = 1.0
 """How often to look again at a task that another worker holds."""
-JSON: Final = "application/json"
+LARGE_BYTES: Final = 65_536
+"""A result of more may be too large for a broker, which closes the channel for it."""
 
 
 class UnknownTask(ToolkitError, LookupError):
@@ -202,9 +205,6 @@ class Execution:
             this.uncancel()
             await self._conclude(call, Outcome(Status.CANCELLED, attempt=call.attempt))
             return
-        except (KeyboardInterrupt, SystemExit) as problem:
-            # Of a task that calls sys.exit() the worker does not die.
-            failure = RuntimeError(f"the task raised {type(problem).__name__}")
         except Exception as problem:
             failure = problem
         finally:
@@ -250,7 +250,10 @@ class Execution:
             return await outcome_of(task.function(*args, **kwargs))
 
         if not task.options.blocking:
-            return task.function(*args, **kwargs)
+            try:
+                return task.function(*args, **kwargs)
+            except (SystemExit, KeyboardInterrupt) as problem:
+                raise_for_exit(problem)
 
         context = contextvars.copy_context()
         function = without_stop_iteration(task.function)
@@ -397,15 +400,38 @@ class Execution:
         if results is None or not call.task.options.result or NO_RESULT in call.headers:
             return
 
-        reply_to = call.message.properties.reply_to or ""
         try:
-            await results.store(call.id, stored, link=self._link, reply_to=reply_to)
+            await self._store_in(results, call, stored)
         except MessageTooLarge as problem:
             LOG.error("the result of %s %s cannot be sent: %s", call.task.name, call.id, problem)
             told = Outcome(Status.FAILED, failure=Failure.of(problem), attempt=call.attempt)
             body, content_type = told.write(self._app.codecs)
-            stored = Stored(content_type, body)
+            await self._store_in(results, call, Stored(content_type, body))
+
+    async def _store_in(self, results: ResultBackend, call: Call, stored: Stored) -> None:
+        reply_to = call.message.properties.reply_to or ""
+        if (call.task.options.guarantee or self._guarantee) != "at_most_once":
+            # Should the connection go, the task is run again, and its result stored then.
             await results.store(call.id, stored, link=self._link, reply_to=reply_to)
+            return
+
+        port = self._port
+        while True:
+            if not port.is_open:
+                await port.wait_open_in_time()
+
+            channel = port.work_channel
+            try:
+                await results.store(call.id, stored, link=self._link, reply_to=reply_to)
+                if len(stored.body) > LARGE_BYTES:
+                    await port.barrier()
+
+                return
+            except CONNECTION_ERRORS as problem:
+                if channel is port.work_channel and channel is not None and not channel.is_closed:
+                    raise
+
+                LOG.debug("storing the result of %s again: %r", call.id, problem)
 
     def _settle(self, call: Call) -> None:
         schedule = call.headers.get(SCHEDULE) if call.headers else None

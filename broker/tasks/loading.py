@@ -56,5 +56,10 @@ def load_app(name: str, modules: Iterable[str] = ()) -> Tasks:
 def _imported(name: str) -> object:
     try:
         return import_module(name)
+    except SystemExit as problem:
+        raise LoadError(
+            f"cannot import {name}: it calls sys.exit({problem.code!r}); is a program without "
+            "if __name__ == '__main__'?"
+        ) from problem
     except Exception as problem:  # whatever a module does when it is imported
         raise LoadError(f"cannot import {name}: {type(problem).__name__}: {problem}") from problem

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
+from broker.client.checks import SECONDS_MAX, check_flag, check_kind, check_seconds, check_text
 from broker.client.errors import InvalidValue
 from broker.client.retry import Retry
-from broker.client.spec import check_queue_name
+from broker.client.spec import check_priority, check_queue_name
+from broker.tasks.partition import Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from broker.client.codecs import Codec
     from broker.client.spec import QueueSpec
     from broker.tasks.once.base import IdempotencyStore
-    from broker.tasks.partition import Partitions
     from broker.tasks.results.base import ResultBackend
 
 __all__ = [
@@ -40,6 +40,8 @@ done again, and a worker that was thought to be dead and is not cannot finish.""
 
 GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
 
+KEY_BYTES_MAX: Final = 200
+"""Of an id that queues of results are named after."""
 
 Overlap = Literal["allow", "skip"]
 Missed = Literal["last", "all", "skip"]
@@ -149,14 +151,19 @@ class Options:
 
     def __post_init__(self) -> None:
         check_queue_name(self.queue, "queue")
-        for name in ("timeout", "ttl"):
-            value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise InvalidValue(f"{name} is to be a number of seconds above 0, not {value!r}")
+        if self.timeout is not None:
+            check_seconds("timeout", self.timeout)
+
+        if self.ttl is not None:
+            check_seconds("ttl", self.ttl, high=SECONDS_MAX)
 
         # A worker would find out only when the task has failed, and could not go on.
-        if not isinstance(self.retry, Retry):
-            raise InvalidValue(f"retry is a Retry, such as Retry(3), and not {self.retry!r}")
+        check_kind("retry", self.retry, Retry, "Retry(3)")
+        check_priority(self.priority)
+        check_flag("result", self.result)
+        check_flag("blocking", self.blocking)
+        if self.partitions is not None:
+            check_kind("partitions", self.partitions, Partitions, "Partitions(8)")
 
         if self.guarantee is not None:
             checked_guarantee(self.guarantee)
@@ -164,8 +171,8 @@ class Options:
         if self.guarantee == "at_most_once" and self.retry.attempts > 1:
             raise InvalidValue("what runs at most once cannot be retried; leave one of both out")
 
-        if self.key is not None and not 1 <= len(self.key.encode()) <= 200:
-            raise InvalidValue("a key is a text of 1 to 200 bytes")
+        if self.key is not None and len(check_text("key", self.key).encode()) > KEY_BYTES_MAX:
+            raise InvalidValue(f"a key is a text of 1 to {KEY_BYTES_MAX} bytes")
 
 
 def checked_guarantee(value: str) -> Guarantee:

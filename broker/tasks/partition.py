@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
+from broker.client.checks import check_callable, check_count
 from broker.client.errors import InvalidValue
 
 __all__ = ["PARTITIONS_MAX", "Partitions", "partition_of", "stable_hash"]
@@ -43,9 +44,7 @@ def partition_of(key: str | bytes | int, count: int) -> int:
     With another count few keys move: of n partitions one more takes every (n + 1)-th key and the
     others stay (the jump consistent hash of Lamping and Veach).
     """
-    if not 1 <= count <= PARTITIONS_MAX:
-        raise InvalidValue(f"there can be 1 to {PARTITIONS_MAX} partitions, not {count!r}")
-
+    check_count("count", count, high=PARTITIONS_MAX)
     state = stable_hash(key)
     chosen, candidate = 0, 0
     while candidate < count:
@@ -74,8 +73,9 @@ class Partitions:
     )
 
     def __post_init__(self) -> None:
-        if isinstance(self.count, bool) or not 1 <= self.count <= PARTITIONS_MAX:
-            raise InvalidValue(f"there can be 1 to {PARTITIONS_MAX} partitions, not {self.count!r}")
+        check_count("count", self.count, high=PARTITIONS_MAX)
+        if self.by is not None:
+            check_callable("by", self.by)
 
     def queue_for(self, queue: str, args: tuple[object, ...], kwargs: dict[str, object]) -> str:
         """Return the queue that a call with these arguments goes to."""

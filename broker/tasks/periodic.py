@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
+from broker.client.checks import check_choice
 from broker.client.errors import InvalidValue
 from broker.client.schedule import Cron, Every, Schedule
 from broker.tasks.options import Missed, Overlap
@@ -46,8 +47,7 @@ class Periodic:
             ("overlap", self.overlap, get_args(Overlap)),
             ("missed", self.missed, get_args(Missed)),
         ):
-            if value not in known:
-                raise InvalidValue(f"{name} is one of {', '.join(known)}, not {value!r}")
+            check_choice(name, value, known)
 
     @classmethod
     def of(

@@ -12,6 +12,7 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from broker.client.errors import InvalidValue
 from broker.tasks.extras import needs_extra
 from broker.tasks.per_loop import PerLoop
 
@@ -108,7 +109,7 @@ class PostgresLink:
 
 def checked_schema(name: str) -> str:
     """Return a name of a schema that needs no quoting, or raise."""
-    if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", name):
-        raise ValueError(f"a schema's name is of a-z, 0-9 and _, not {name!r}")
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", name):
+        raise InvalidValue(f"schema is to be a name of a-z, 0-9 and _, not {name!r:.60}")
 
     return name

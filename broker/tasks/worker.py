@@ -14,7 +14,10 @@ from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from broker.client.checks import check_count, check_flag, check_kind, check_seconds
 from broker.client.errors import InvalidValue, ToolkitError
+from broker.client.intake import PREFETCH_MAX
+from broker.tasks.app import Tasks
 from broker.tasks.beat import Beat
 from broker.tasks.board import Board, Snapshot
 from broker.tasks.execution import Execution
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
 
-    from broker.tasks.app import Tasks
     from broker.tasks.intake import Received
 
 __all__ = ["LEASE_S", "THREAD_NAME", "Worker"]
@@ -72,13 +74,10 @@ class Worker:
         guarantee: Guarantee | None = None,
         **settings: Unpack[WorkerSettings],
     ) -> None:
-        if concurrency < 1:
-            raise InvalidValue(f"concurrency is to be a number from 1 on, not {concurrency!r}")
-
-        if prefetch is not None and not concurrency <= prefetch <= 65535:
-            raise InvalidValue(
-                f"prefetch is to be at least concurrency, {concurrency}, and not {prefetch!r}"
-            )
+        check_kind("tasks", tasks, Tasks, "Tasks('amqp://localhost/')")
+        check_count("concurrency", concurrency)
+        if prefetch is not None:
+            check_count("prefetch", prefetch, low=concurrency, high=PREFETCH_MAX)
 
         unknown = set(settings) - WorkerSettings.__annotations__.keys()
         if unknown:
@@ -87,18 +86,17 @@ class Worker:
         self.tasks = tasks
         self.concurrency = concurrency
         self.prefetch = prefetch or concurrency
-        self.guarantee: Guarantee = checked_guarantee(guarantee or tasks.guarantee)
+        self.guarantee: Guarantee = checked_guarantee(
+            tasks.guarantee if guarantee is None else guarantee
+        )
         self.grace = settings.get("grace", GRACE_S)
         self.owner = new_owner()
         self.board = Board(self.owner)
         self._lease_s = settings.get("lease", LEASE_S)
         self._queues = self._chosen(queues)
-        if not self.grace >= 0:
-            raise InvalidValue(f"grace is to be a number of seconds from 0 on, not {self.grace!r}")
-
-        if not (math.isfinite(self._lease_s) and self._lease_s > 0):
-            raise InvalidValue(f"lease is to be some seconds, not {self._lease_s!r}")
-
+        check_seconds("grace", self.grace, is_zero_ok=True, high=math.inf)
+        check_seconds("lease", self._lease_s)
+        check_flag("beat", settings.get("beat", True))
         self._has_beat = settings.get("beat", True) and bool(tasks.periodic)
         self._beat: Beat | None = None
         self._execution: Execution | None = None
@@ -119,7 +117,7 @@ class Worker:
             return list(known)
 
         chosen = []
-        for name in queues:
+        for name in (queues,) if isinstance(queues, str) else queues:
             # The name of a queue that is split stands for all its parts.
             parts = [one for one in known if one == name or one.rpartition(".")[0] == name]
             if not parts:

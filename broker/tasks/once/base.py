@@ -12,6 +12,8 @@ from abc import ABC, abstractmethod
 from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.client.checks import check_seconds
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -47,7 +49,7 @@ class Effect(NamedTuple):
 
 
 class IdempotencyStore(ABC):
-    """Remembers what has been done, for ``ttl_s`` seconds.
+    """Remembers what has been done, for ``ttl`` seconds.
 
     An owner is one run of one worker. A lease is for how long an owner that is not heard of keeps
     what it claimed: a worker renews it while it lives.
@@ -56,11 +58,9 @@ class IdempotencyStore(ABC):
     has_effects: bool = False
     """Whether effects can be recorded together with the mark."""
 
-    def __init__(self, *, ttl_s: float = TTL_S) -> None:
-        if not ttl_s > 0:
-            raise ValueError(f"ttl_s is a number of seconds above 0, not {ttl_s!r}")
-
-        self.ttl_s = ttl_s
+    def __init__(self, *, ttl: float = TTL_S) -> None:
+        check_seconds("ttl", ttl)
+        self.ttl_s = float(ttl)
 
     @abstractmethod
     async def claim(self, key: str, owner: str, *, lease_s: float) -> Claim:

@@ -32,10 +32,8 @@ class _Entry:
 class MemoryOnce(IdempotencyStore):
     """Remembers in this process only: a restart forgets, and other processes do not see it."""
 
-    def __init__(
-        self, *, ttl_s: float = TTL_S, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        super().__init__(ttl_s=ttl_s)
+    def __init__(self, *, ttl: float = TTL_S, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(ttl=ttl)
         self._clock = clock
         self._lock = threading.Lock()
         self._entries: dict[str, _Entry] = {}

@@ -54,8 +54,8 @@ class PostgresOnce(IdempotencyStore):
 
     has_effects = True
 
-    def __init__(self, dsn: str, *, ttl_s: float = TTL_S, schema: str = "leveret") -> None:
-        super().__init__(ttl_s=ttl_s)
+    def __init__(self, dsn: str, *, ttl: float = TTL_S, schema: str = "leveret") -> None:
+        super().__init__(ttl=ttl)
         self._schema = checked_schema(schema)
         self._link = PostgresLink(dsn, self._schema, SCHEMA, self._sql(SWEEP))
 

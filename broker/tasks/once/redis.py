@@ -87,10 +87,10 @@ class RedisOnce(IdempotencyStore):
         self,
         url: str = "redis://127.0.0.1:6379/0",
         *,
-        ttl_s: float = TTL_S,
+        ttl: float = TTL_S,
         prefix: str = "leveret:once:",
     ) -> None:
-        super().__init__(ttl_s=ttl_s)
+        super().__init__(ttl=ttl)
         self._link = RedisLink(url)
         self._prefix = prefix
 

@@ -51,8 +51,8 @@ class SqliteOnce(IdempotencyStore):
 
     has_effects = True
 
-    def __init__(self, path: str | os.PathLike[str], *, ttl_s: float = TTL_S) -> None:
-        super().__init__(ttl_s=ttl_s)
+    def __init__(self, path: str | os.PathLike[str], *, ttl: float = TTL_S) -> None:
+        super().__init__(ttl=ttl)
         self.path = path
         self._lock = threading.Lock()
         self._thread: ThreadPoolExecutor | None = None

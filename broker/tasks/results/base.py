@@ -7,9 +7,10 @@ it before it was there as well as by whoever comes later.
 from __future__ import annotations
 
 import asyncio
-import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.client.checks import check_seconds
 
 if TYPE_CHECKING:
     from broker.tasks.link import Link
@@ -34,9 +35,7 @@ class ResultBackend(ABC):
     """Whether a process that did not send a task can ask for its result."""
 
     def __init__(self, ttl: float = TTL_S) -> None:
-        if isinstance(ttl, bool) or not (math.isfinite(ttl) and ttl > 0):
-            raise ValueError(f"ttl is a number of seconds above 0, not {ttl!r}")
-
+        check_seconds("ttl", ttl)
         self.ttl_s = float(ttl)
 
     async def prepare(self, link: Link) -> str:

@@ -212,7 +212,13 @@ class Untellable(Exception):
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "in a thread"])
 @pytest.mark.parametrize(
     "error",
-    [asyncio.CancelledError(), StopIteration(), Untellable(), ValueError("no file \udcff")],
+    [
+        asyncio.CancelledError(),
+        StopIteration(),
+        SystemExit(1),
+        Untellable(),
+        ValueError("no file \udcff"),
+    ],
     ids=lambda error: type(error).__name__,
 )
 async def test_whatever_a_handler_raises_it_has_failed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,12 @@ from broker.client.errors import (
 from broker.embedded import Broker
 from broker.tasks import Tasks, Worker
 from tests.helpers.toolkit import needs_leveret
+from tests.helpers.waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.helpers.proxy import Proxy
 
 WAIT_S = 10
 
@@ -89,3 +96,50 @@ async def test_what_is_too_large_is_refused_and_the_rest_goes_on() -> None:
 
             handles.append(await repeat.q("a", 3))
             assert {await one.result(timeout=WAIT_S) for one in handles} == {"aaa"}
+
+
+@needs_leveret
+async def test_of_what_runs_once_a_result_that_is_too_large_is_told() -> None:
+    """It is settled by then, and nobody would run it again to find out."""
+    limits = {"version": 1, "limits": {"max_message_size": 100_000}}
+    runs: list[int] = []
+    async with Broker(limits, log_level="error") as broker:
+        tasks = Tasks(broker.url, guarantee="at_most_once")
+
+        @tasks.task
+        async def repeat(text: str, times: int) -> str:
+            runs.append(times)
+            return text * times
+
+        async with Worker(tasks):
+            for times in (200_000, 300_000):
+                handle = await repeat.q("a", times)
+                with pytest.raises(TaskFailed, match="MessageTooLarge"):
+                    await handle.result(timeout=WAIT_S)
+
+            assert await (await repeat.q("a", 90_000)).result(timeout=WAIT_S) == "a" * 90_000
+
+    assert runs == [200_000, 300_000, 90_000]
+
+
+async def test_of_what_runs_once_the_result_outlives_the_connection(
+    url: str, proxy: Proxy, name: Callable[[str], str]
+) -> None:
+    shop = name("shop")
+    sender, receiver = Tasks(url, name=shop), Tasks(proxy.url, name=shop, guarantee="at_most_once")
+
+    @sender.task(name="sell")
+    async def ask() -> str:
+        return "not here"
+
+    @receiver.task(name="sell")
+    async def sell() -> str:
+        port = (await receiver.link()).port
+        before = port.work_channel
+        await proxy.cut()
+        await until(lambda: port.work_channel is not before)
+        return "sold"
+
+    async with sender, Worker(receiver):
+        handle = await ask.q()
+        assert await handle.result(timeout=WAIT_S) == "sold"

@@ -9,7 +9,7 @@ import pytest
 
 from broker.client.errors import InvalidValue
 from broker.client.retry import Fixed, Retry
-from broker.queues import MemoryQueue, Pump
+from broker.queues import MemoryQueue, Pump, RetryMiddleware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -69,14 +69,17 @@ async def test_several_at_a_time_are_not_more_than_that() -> None:
     assert handle.running_max == 4
 
 
-async def test_a_dispatcher_that_nobody_cancels_does_not_end_the_pump() -> None:
-    """A CancelledError of its own is a failure, as any other error is."""
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+async def test_a_dispatcher_that_nobody_cancels_does_not_end_the_pump(
+    error: type[BaseException],
+) -> None:
+    """A CancelledError of its own is a failure, as any other error is, and so is sys.exit()."""
     queue, handled = filled(3), []
     told: list[BaseException] = []
 
     async def handle(number: int) -> None:
         if number == 1:
-            raise asyncio.CancelledError
+            raise error
 
         handled.append(number)
 
@@ -248,6 +251,36 @@ async def test_a_concurrency_that_makes_no_sense_is_refused(concurrency: int) ->
     with pytest.raises(InvalidValue):
         async with pump.draining(concurrency):
             pass
+
+
+async def test_a_dispatcher_that_is_not_async_is_told() -> None:
+    queue = filled(1)
+    told: list[BaseException] = []
+    await queue.close()
+    await Pump(queue, cast("Any", print), on_error=told.append).drain()
+
+    assert [str(error) for error in told] == [
+        "a dispatcher is an async function, and this one returned None"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"consumer": 5}, "consumer"),
+        ({"dispatcher": 5}, "handler"),
+        ({"middlewares": RetryMiddleware(2)}, "tuple"),
+        ({"middlewares": (5,)}, "middleware"),
+        ({"on_error": 5}, "on_error"),
+    ],
+    ids=str,
+)
+def test_what_no_pump_is_made_of(given: dict[str, Any], text: str) -> None:
+    async def handle(number: int) -> None: ...
+
+    parts: dict[str, Any] = {"consumer": MemoryQueue[int](), "dispatcher": handle} | given
+    with pytest.raises(InvalidValue, match=text):
+        Pump(**parts)
 
 
 def test_a_way_with_errors_that_is_none_is_refused() -> None:

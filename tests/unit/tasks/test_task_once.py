@@ -33,15 +33,15 @@ def _store(
     kind: str, request: pytest.FixtureRequest, folder: Path, ttl_s: float = 60.0
 ) -> IdempotencyStore:
     if kind == "memory":
-        return MemoryOnce(ttl_s=ttl_s)
+        return MemoryOnce(ttl=ttl_s)
 
     if kind == "sqlite":
-        return SqliteOnce(folder / "once.sqlite", ttl_s=ttl_s)
+        return SqliteOnce(folder / "once.sqlite", ttl=ttl_s)
 
     if kind == "redis":
-        return RedisOnce(request.getfixturevalue("redis_url"), ttl_s=ttl_s)
+        return RedisOnce(request.getfixturevalue("redis_url"), ttl=ttl_s)
 
-    return PostgresOnce(request.getfixturevalue("postgres_dsn"), ttl_s=ttl_s)
+    return PostgresOnce(request.getfixturevalue("postgres_dsn"), ttl=ttl_s)
 
 
 async def _is_ours(store: IdempotencyStore, key: str, owner: str) -> bool:
@@ -211,5 +211,5 @@ async def test_two_processes_share_a_file(tmp_path: Path, key: str) -> None:
 
 @pytest.mark.parametrize("ttl_s", [0, -1, float("nan")])
 def test_a_time_to_live_is_more_than_nothing(ttl_s: float) -> None:
-    with pytest.raises(ValueError, match="ttl_s"):
-        MemoryOnce(ttl_s=ttl_s)
+    with pytest.raises(ValueError, match="ttl"):
+        MemoryOnce(ttl=ttl_s)

@@ -367,6 +367,7 @@ async def test_events_of_ones_own_have_names_of_their_own(kind: str) -> None:
     [
         pytest.param("", "no_such_module:tasks", id="no-module"),
         pytest.param("1 / 0", "chosen_app:tasks", id="raises"),
+        pytest.param("import sys; sys.exit(0)", "chosen_app:tasks", id="exits"),
         pytest.param("tasks = 3", "chosen_app:tasks", id="no-tasks"),
         pytest.param("from broker.tasks import Tasks\ntasks = Tasks()", "chosen_app", id="empty"),
     ],
