@@ -92,7 +92,7 @@ class Mover:
         refused: those that no queue took; they are back.
         passed: those that were not wanted.
         is_done: there is no more to do.
-        is_cut_short: its queue was deleted before it was done.
+        lost: what was deleted before it was done; empty where nothing was.
 
     """
 
@@ -104,8 +104,8 @@ class Mover:
         "_source",
         "_target",
         "_wanted",
-        "is_cut_short",
         "is_done",
+        "lost",
         "moved",
         "passed",
         "refused",
@@ -134,7 +134,7 @@ class Mover:
         self.refused = 0
         self.passed = 0
         self.is_done = self._left == 0 or count_max <= 0
-        self.is_cut_short = False
+        self.lost = ""
         self._deliveries = own_deliveries(actor)
         vhost.deliveries[self._deliveries] = None
 
@@ -147,13 +147,16 @@ class Mover:
         """Look at the next few messages, and move those that are wanted."""
         source = self._source
         deliveries = self._deliveries
+        self.lost = self._lost()
+        if self.lost:
+            self.is_done = True
+
         while count > 0 and not self.is_done:
             count -= 1
             was_redelivered = source.redeliver_count
             message = source.take(False)
-            if message is None or source.is_deleted:
+            if message is None:
                 self.is_done = True
-                self.is_cut_short = bool(source.is_deleted)
                 return
 
             source.get_count -= 1
@@ -167,6 +170,20 @@ class Mover:
             self._look_at(message)
             if self._left <= 0 or self.moved >= self._count_max or len(self._held) >= HELD_MAX:
                 self.is_done = True
+
+    def _lost(self) -> str:
+        """Which of its ends is not there any more; nothing can come of what is left."""
+        target = self._target
+        if self._source.is_deleted:
+            return "the queue"
+
+        if target.queue is not None and target.queue not in self.vhost.queues:
+            return f"the destination '{target.queue}'"
+
+        if target.exchange is not None and target.exchange not in self.vhost.exchanges:
+            return f"the exchange '{target.exchange}'"
+
+        return ""
 
     def _look_at(self, message: Message) -> None:
         wanted = self._wanted

@@ -149,8 +149,8 @@ class Moves:
             await self._site.change(partial(mover.step, count), mover.vhost)
             await asyncio.sleep(0)
 
-        if mover.is_cut_short:
-            raise NotFound("the queue has been deleted")
+        if mover.lost:
+            raise NotFound(f"{mover.lost} has been deleted")
 
         if mover.passed >= HELD_MAX:
             move.reason = f"stopped after {HELD_MAX} messages that were not wanted"

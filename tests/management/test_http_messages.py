@@ -289,12 +289,19 @@ async def test_redriving_brings_dead_letters_back_to_where_they_died() -> None:
         assert await payloads(client, "dead") == []
 
 
-async def test_a_move_whose_queue_is_deleted_has_failed() -> None:
+@pytest.mark.parametrize(
+    ("queue", "reason"),
+    [
+        pytest.param("q", "the queue has been deleted", id="from"),
+        pytest.param("to", "the destination 'to' has been deleted", id="to"),
+    ],
+)
+async def test_a_move_whose_queue_is_deleted_has_failed(queue: str, reason: str) -> None:
     async with http_broker() as client:
         await fill(client, "q", 30)
         await fill(client, "to", 0)
         begun = await client.post("/queues/%2F/q/move", {"destination": "to", "rate": 20})
-        await client.delete("/queues/%2F/q")
+        await client.delete(f"/queues/%2F/{queue}")
         path = f"/moves/{begun.facts['id']}"
 
         async def has_ended() -> bool:
@@ -302,7 +309,7 @@ async def test_a_move_whose_queue_is_deleted_has_failed() -> None:
 
         await until(has_ended)
         facts = (await client.get(path)).facts
-        assert (facts["state"], facts["reason"]) == ("failed", "the queue has been deleted")
+        assert (facts["state"], facts["reason"]) == ("failed", reason)
 
 
 async def test_a_move_can_be_watched_and_cancelled() -> None:

@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.core.browsing import Browser
+from broker.core.exchange.base import ExchangeSettings
+from broker.core.exchange_commands import (
+    BindingRequest,
+    bind,
+    declare_exchange,
+    delete_exchange,
+)
 from broker.core.message import content_body
 from broker.core.moving import Mover, MoveTarget
+from broker.core.queue_commands import delete_queue
 from broker.store.disk import SystemDisk
 from tests.helpers.core import ready_bodies
 from tests.helpers.stored import StoredCoreWorld
@@ -31,10 +39,12 @@ def world_with(directory: str, count: int) -> StoredCoreWorld:
     return world
 
 
-def mover(world: StoredCoreWorld, wanted: Wanted | None = None, count_max: int = 100) -> Mover:
+TO_B = MoveTarget(queue="b")
+
+
+def mover(world: StoredCoreWorld, wanted: Wanted | None = None, target: MoveTarget = TO_B) -> Mover:
     actor = world.node.own_actor(world.vhost)
-    target = MoveTarget(queue="b")
-    return Mover(world.vhost, actor, world.queue("a"), target, wanted=wanted, count_max=count_max)
+    return Mover(world.vhost, actor, world.queue("a"), target, wanted=wanted, count_max=100)
 
 
 @pytest.mark.parametrize("is_safe", [False, True])
@@ -92,14 +102,51 @@ def test_messages_that_come_meanwhile_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_queue_that_is_deleted_ends_its_move(tmp_path: Path) -> None:
     world = world_with(str(tmp_path / "log"), 3)
+    before = list(world.vhost.deliveries)
     moving = mover(world, lambda _message: False)
     moving.step(1)
     world.vhost.remove_queue(world.queue("a"))
     moving.step(1)
     moving.finish()
     assert moving.is_done
-    assert moving.is_cut_short
-    assert not world.vhost.deliveries
+    assert moving.lost == "the queue"
+    assert list(world.vhost.deliveries) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "lost"),
+    [
+        pytest.param(MoveTarget(queue="b"), "the destination 'b'", id="a queue"),
+        pytest.param(MoveTarget(exchange="x"), "the exchange 'x'", id="an exchange"),
+    ],
+)
+def test_a_move_to_what_is_deleted_ends_and_leaves_the_rest_where_it_was(
+    tmp_path: Path, target: MoveTarget, lost: str
+) -> None:
+    world = world_with(str(tmp_path / "log"), 4)
+    vhost = world.vhost
+    actor = world.node.own_actor(vhost)
+    declare_exchange(vhost, actor, ExchangeSettings("x", "fanout", True, False, False, {}))
+    bind(vhost, actor, BindingRequest("x", "b", True, "", {}))
+    moving = mover(world, lambda message: content_body(message.content) != b"0", target=target)
+    moving.step(2)
+    assert ready_bodies(world.queue("b")) == [b"1"]
+    delete_queue(vhost, actor, "b", if_unused=False, if_empty=False)
+    delete_exchange(vhost, actor, "x", if_unused=False)
+
+    moving.step(100)
+    moving.finish()
+    assert (moving.is_done, moving.lost) == (True, lost)
+    assert (moving.moved, moving.refused, moving.passed) == (1, 0, 1)
+    assert ready_bodies(world.queue("a")) == [b"0", b"2", b"3"]
+    assert world.queue("a").unacked_count == 0
+
+
+def test_a_move_that_is_over_has_lost_nothing(tmp_path: Path) -> None:
+    world = world_with(str(tmp_path / "log"), 2)
+    moving = mover(world)
+    moving.step(100)
+    assert (moving.is_done, moving.lost) == (True, "")
 
 
 def test_a_browser_goes_on_where_it_was_while_messages_leave(tmp_path: Path) -> None:
