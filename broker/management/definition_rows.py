@@ -53,7 +53,7 @@ def queues_in(vhosts: list[VirtualHost]) -> Iterator[JSON]:
 def exchanges_in(vhosts: list[VirtualHost]) -> Iterator[JSON]:
     """The exchanges that somebody has declared.
 
-    RabbitMQ 4.3 leaves internal ones out, but not their bindings, and refuses its own file then.
+    Internal ones are among them. RabbitMQ 4.3 leaves these out, but not their bindings.
     """
     for vhost in vhosts:
         for exchange in list(vhost.exchanges.values()):

@@ -59,6 +59,9 @@ MD5: Final = "rabbit_password_hashing_md5"
 MD5_VERSIONS: Final = ("3.0.", "3.1.", "3.2.", "3.3.", "3.4.", "3.5.")
 """RabbitMQ that exported hashes without saying which: they are of MD5."""
 
+LEAVES_OUT_INTERNAL: Final = "4."
+"""RabbitMQ that does not export internal exchanges, nor says of an exchange whether it is one."""
+
 PROBLEMS_MAX: Final = 20
 """Problems that are told at once."""
 
@@ -109,6 +112,21 @@ def read_document(raw: bytes) -> JSON:
     return document
 
 
+def _leaves_out_internal(document: JSON) -> bool:
+    """Whether a document may name bindings of internal exchanges, and not these themselves.
+
+    RabbitMQ: 4.3 exports such, and imports of them what can be imported.
+    """
+    version = document.get("rabbitmq_version")
+    exchanges = document.get("exchanges")
+    return (
+        isinstance(version, str)
+        and version.startswith(LEAVES_OUT_INTERNAL)
+        and isinstance(exchanges, list)
+        and not any("internal" in entry for entry in exchanges if isinstance(entry, dict))
+    )
+
+
 class Importer:
     """Makes a broker what a document says, without taking anything away.
 
@@ -130,6 +148,7 @@ class Importer:
         self._by = by
         self._steps: list[_Step] = []
         self._problems: list[str] = []
+        self._leaves_out_internal = _leaves_out_internal(document)
         self._new_vhosts: set[str] = set()
         self._new_users: set[str] = set()
         self._new_queues: dict[str, set[str]] = {}
@@ -468,12 +487,19 @@ class Importer:
             return
 
         node = self._node
+        exchanges = [request.source, *([] if request.is_queue else [request.destination])]
 
         def apply() -> None:
             place = node.vhosts[vhost]
             queue = request.destination
             if kind == "queue" and queue.startswith(SYSTEM_PREFIX) and queue not in place.queues:
                 # The queue was skipped; so is what binds it.
+                return
+
+            missing = [name for name in exchanges if name not in place.exchanges]
+            if missing and self._leaves_out_internal:
+                skipped = {"vhost": vhost, "exchange": missing[0], "binding": at}
+                node.log("warning", "definitions.skipped", skipped)
                 return
 
             bind(place, node.own_actor(place), request)

@@ -317,6 +317,48 @@ async def test_internal_exchanges_come_back_with_their_bindings() -> None:
         assert len((await client.get("/bindings/%2F/e/amq.topic/e/in")).rows) == 1
 
 
+def without_internal_exchange(version: str, **said: object) -> dict[str, object]:
+    """What RabbitMQ 4.3 exports of an internal exchange: its bindings, and not itself."""
+    bindings = [
+        {"source": source, "destination": name, "destination_type": kind, "routing_key": "k"}
+        for source, name, kind in (
+            ("inner", "q", "queue"),
+            ("src", "inner", "exchange"),
+            ("src", "q", "queue"),
+        )
+    ]
+    return {
+        "rabbitmq_version": version,
+        "exchanges": [{"vhost": "/", "name": "src", "type": "topic", **said}],
+        "queues": [{"vhost": "/", "name": "q"}],
+        "bindings": [{"vhost": "/", "arguments": {}, **one} for one in bindings],
+    }
+
+
+async def test_bindings_of_internal_exchanges_that_an_export_leaves_out_are_skipped() -> None:
+    async with http_broker() as client:
+        answer = await client.post("/definitions", without_internal_exchange("4.3.6"))
+        assert answer.status == 204
+        rows = (await client.get("/exchanges/%2F/src/bindings/source")).rows
+        assert [(row["source"], row["destination"]) for row in rows] == [("src", "q")]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(without_internal_exchange("3.10.8"), id="another version"),
+        pytest.param(without_internal_exchange("4.3.6", internal=False), id="none left out"),
+    ],
+)
+async def test_bindings_of_exchanges_that_are_nowhere_are_refused(
+    document: dict[str, object],
+) -> None:
+    async with http_broker() as client:
+        answer = await client.post("/definitions", document)
+        reason = "bindings[0]: not_found: no exchange 'inner' in vhost '/'"
+        assert (answer.status, answer.facts["reason"]) == (400, reason)
+
+
 async def test_queues_that_a_broker_named_are_skipped_with_their_bindings() -> None:
     document = {
         "queues": [{"vhost": "/", "name": "amq.gen-1"}],
