@@ -7,32 +7,55 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.auth.passwords import ARGON2ID, HASHING_ALGORITHM_DEFAULT
 from broker.core.limit_commands import limits_of_vhost
 from broker.management.bindings import bindings_of
 from broker.management.parameters import parameters_in
 from broker.management.policies import policies_of, policy_row
+from broker.management.users import user_row
 from broker.management.vhosts import metadata_row
 from broker.wire.tables import table_to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from broker.auth.users import User
     from broker.core.node import Node
     from broker.core.vhost import VirtualHost
     from broker.management.json_text import JSON
 
 __all__ = [
+    "OWN_HASH",
     "bindings_in",
     "exchanges_in",
     "parameter_rows_in",
     "policies_in",
     "queues_in",
     "sections_of",
+    "user_in",
     "vhosts_in",
     "without_vhost",
 ]
 
 VHOST: Final = "vhost"
+
+OWN_HASH: Final = "leveret_password_hash"
+"""Where a hash stands that RabbitMQ cannot verify; it does not read that."""
+
+
+def user_in(user: User) -> JSON:
+    """A user. To RabbitMQ, one whose hash it would refuse is one without a password."""
+    row = user_row(user)
+    known = user.password_hash
+    if known is None or known.algorithm != ARGON2ID:
+        return row
+
+    return {
+        **row,
+        "password_hash": "",
+        "hashing_algorithm": HASHING_ALGORITHM_DEFAULT,
+        OWN_HASH: known.to_text(),
+    }
 
 
 def queues_in(vhosts: list[VirtualHost]) -> Iterator[JSON]:

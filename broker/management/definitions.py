@@ -22,6 +22,7 @@ from broker.management.definition_rows import (
     policies_in,
     queues_in,
     sections_of,
+    user_in,
     vhosts_in,
 )
 from broker.management.definitions_import import Importer, read_document
@@ -32,7 +33,6 @@ from broker.management.json_text import JSON, render, render_list
 from broker.management.parameters import global_parameter_rows
 from broker.management.permissions import permission_rows, topic_permission_rows
 from broker.management.routes import Route
-from broker.management.users import user_row
 from broker.management.vhosts import metadata_row
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def get_all(call: Call) -> web.Response:
         if not str(row["name"]).startswith(INTERNAL_PREFIX)
     ]
     sections: dict[str, Iterator[JSON]] = {
-        "users": iter([user_row(user) for user in users]),
+        "users": iter([user_in(user) for user in users]),
         "vhosts": vhosts_in(vhosts),
         "permissions": iter(permission_rows(users)),
         "topic_permissions": iter(topic_permission_rows(users)),

@@ -11,7 +11,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from broker.auth.passwords import HASHING_ALGORITHM_DEFAULT, new_password_hash
+from broker.auth.passwords import ARGON2ID, HASHING_ALGORITHM_DEFAULT, new_password_hash
 from broker.auth.permissions import Permission, TopicPermission
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange
@@ -35,6 +35,7 @@ from broker.management.arguments import (
     tags_of,
     text_of,
 )
+from broker.management.definition_rows import OWN_HASH
 from broker.management.errors import BadRequest
 from broker.management.parameters import apply_parameter
 from broker.management.users import PROTECTED, password_hash_in
@@ -295,6 +296,10 @@ class Importer:
 
     def _read_user(self, entry: JSON, at: str) -> None:
         name = _required(entry, "name")
+        own_hash = text_of(entry, OWN_HASH)
+        if own_hash and not entry.get("password_hash"):
+            entry = {**entry, "password_hash": own_hash, "hashing_algorithm": ARGON2ID}
+
         version = self._document.get("rabbit_version", self._document.get("rabbitmq_version"))
         is_old = isinstance(version, str) and version.startswith(MD5_VERSIONS)
         algorithm = MD5 if is_old else HASHING_ALGORITHM_DEFAULT

@@ -317,6 +317,29 @@ async def test_internal_exchanges_come_back_with_their_bindings() -> None:
         assert len((await client.get("/bindings/%2F/e/amq.topic/e/in")).rows) == 1
 
 
+async def test_hashes_that_rabbitmq_refuses_are_exported_aside() -> None:
+    """RabbitMQ takes such a user for one without a password, and we know the password again."""
+    async with http_broker({"auth": {"password_hashing": "argon2id"}}) as client:
+        await client.put("/users/ann", {"password": "secret", "tags": "management"})
+        document = (await client.get("/definitions")).facts
+        users = document["users"]
+        assert isinstance(users, list)
+        [row] = [one for one in users if one["name"] == "ann"]
+        assert row["password_hash"] == ""
+        assert row["hashing_algorithm"] == "rabbit_password_hashing_sha256"
+
+    async with http_broker() as client:
+        assert (await client.post("/definitions", document)).status == 204
+        assert (await client.as_user("ann").get("/whoami")).status == 200
+        assert (await client.as_user("ann", "").get("/whoami")).status == 401
+        shown = (await client.get("/users/ann")).facts
+        assert shown["hashing_algorithm"] == "argon2id"
+        row["password_hash"] = "+pHuxkR9fCyrrwXjOD4BP4XbzO3l8LJr8YkThMgJ0yVHFRE+"
+        await client.post("/definitions", {"users": [row]})
+        # Whoever has put a hash there means it.
+        assert (await client.as_user("ann", "guest").get("/whoami")).status == 200
+
+
 def without_internal_exchange(version: str, **said: object) -> dict[str, object]:
     """What RabbitMQ 4.3 exports of an internal exchange: its bindings, and not itself."""
     bindings = [
