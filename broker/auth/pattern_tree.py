@@ -8,7 +8,10 @@ means the same. A text comes here after that engine has compiled it: it is sound
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "Alternatives",
@@ -60,10 +63,13 @@ class Unsupported(Exception):
 class Letter:
     """One character out of some."""
 
-    __slots__ = ("_known", "_match")
+    __slots__ = ("_flags", "_known", "_match", "_source")
 
     def __init__(self, source: str, flags: re.RegexFlag) -> None:
-        self._match = re.compile(source, flags).fullmatch
+        self._source = source
+        self._flags = flags
+        # Compiled when it is asked for: most patterns never are, and a thousand take a while.
+        self._match: Callable[[str], re.Match[str] | None] | None = None
         self._known: dict[str, bool] = {}
 
     def is_met_by(self, character: str) -> bool:
@@ -71,6 +77,9 @@ class Letter:
         if known is None:
             if len(self._known) >= KNOWN_MAX:
                 self._known.clear()
+
+            if self._match is None:
+                self._match = re.compile(self._source, self._flags).fullmatch
 
             known = self._known[character] = self._match(character) is not None
 

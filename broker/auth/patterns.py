@@ -39,10 +39,10 @@ WAYS_MAX: Final = 100_000
 """Ways in which Python's engine may try a pattern on a name: a millisecond or two. One ``.*``
 anywhere in a name of 255 characters has 65,536."""
 
-STEPS_MAX: Final = 1_000_000
-"""Steps of one search with the slow machine, half a second: a name of 255 characters and the
-largest program take a quarter of it. Only what looks ahead at every place of the name can take
-more, and matches nothing then."""
+STEPS_MAX: Final = 250_000
+"""Steps of one search with the slow machine, an eighth of a second: the largest program at nearly
+every place of a name of 255 characters. What would take more, as what looks ahead at every place
+of the name again and again, matches nothing: it gives no right."""
 
 PROGRAM_MAX: Final = 1_000
 """Instructions that a pattern may become for the slow machine; ``x{500}`` is 500."""

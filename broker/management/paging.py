@@ -6,9 +6,10 @@ A list may be long: rows are made and written a few at a time, and the loop has 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from itertools import compress, islice
+from itertools import compress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from aiohttp import web
@@ -33,6 +34,13 @@ PATTERN_CHARACTERS_MAX: Final = 1024
 VERDICTS_MAX: Final = 20_000
 """Names that are remembered for a pattern."""
 
+SEARCH_TURN_S: Final = 0.002
+"""How long names are searched for a pattern until others have their turn."""
+
+SEARCH_S: Final = 2.0
+"""Of the loop's time that one request may search. A hundred thousand names and a usual pattern take
+a twentieth; what was found out is remembered, so who asks again gets further."""
+
 T = TypeVar("T")
 Order = Callable[[Sequence[T]], Sequence[float]] | Callable[[Sequence[T]], Sequence[str]]
 """The values of one column, all of one type."""
@@ -40,7 +48,7 @@ Order = Callable[[Sequence[T]], Sequence[float]] | Callable[[Sequence[T]], Seque
 Columns = list[list[str]]
 
 
-Matcher = Callable[[Sequence[str]], Iterable[bool]]
+Matcher = Callable[[Sequence[str]], Awaitable[Iterable[bool]]]
 """Tells of each name of a list whether it is meant."""
 
 
@@ -86,13 +94,16 @@ def _filter_of(name: str, is_pattern: bool) -> Matcher | None:
         return None
 
     if not is_pattern:
-        wanted = name.lower()
-        return lambda names: [wanted in one.lower() for one in names]
+        return partial(_holding, name.lower())
 
     if len(name) > PATTERN_CHARACTERS_MAX:
         raise BadRequest(f"a pattern has at most {PATTERN_CHARACTERS_MAX} characters")
 
     return _matcher(name)
+
+
+async def _holding(wanted: str, names: Sequence[str]) -> Iterable[bool]:
+    return [wanted in one.lower() for one in names]
 
 
 @lru_cache(maxsize=4)
@@ -102,23 +113,66 @@ def _matcher(text: str) -> Matcher:
         matches = Pattern(text, ignores_case=True).matches
     except PatternError:
         # RabbitMQ 4.3: a pattern that does not compile matches nothing.
-        return lambda names: [False] * len(names)
+        return _nothing
 
     verdicts: dict[str, bool] = {}
 
-    def match(names: Sequence[str]) -> Iterable[bool]:
+    async def match(names: Sequence[str]) -> Iterable[bool]:
         known = list(map(verdicts.get, names))
         if None not in known:
             return [bool(one) for one in known]
 
-        found = [matches(one) for one in names]
-        if len(verdicts) + len(names) > VERDICTS_MAX:
+        if len(verdicts) + known.count(None) > VERDICTS_MAX:
             verdicts.clear()
 
-        verdicts.update(islice(zip(names, found, strict=True), VERDICTS_MAX))
+        found: list[bool] = []
+        turn = _Turn()
+        for name, verdict in zip(names, known, strict=True):
+            found.append(matches(name) if verdict is None else verdict)
+            if verdict is not None:
+                continue
+
+            if len(verdicts) < VERDICTS_MAX:
+                verdicts[name] = found[-1]
+
+            if turn.is_over():
+                await turn.give()
+
         return found
 
     return match
+
+
+async def _nothing(names: Sequence[str]) -> Iterable[bool]:
+    return [False] * len(names)
+
+
+class _Turn:
+    """Looks at the time a search takes."""
+
+    __slots__ = ("_began_s", "_spent_s")
+
+    def __init__(self) -> None:
+        self._began_s = time.perf_counter()
+        self._spent_s = 0.0
+
+    def is_over(self) -> bool:
+        """Whether it is somebody else's turn."""
+        return time.perf_counter() - self._began_s > SEARCH_TURN_S
+
+    async def give(self) -> None:
+        """Let others have theirs.
+
+        Raises:
+            BadRequest: it took too long already.
+
+        """
+        self._spent_s += time.perf_counter() - self._began_s
+        if self._spent_s > SEARCH_S:
+            raise BadRequest("the pattern takes too long on names that there are")
+
+        await asyncio.sleep(0)
+        self._began_s = time.perf_counter()
 
 
 def columns_of(call: Call) -> Columns | None:
@@ -198,7 +252,7 @@ async def answer_list(
     columns = columns_of(call)
     total = len(items)
     if paging is not None and paging.matches is not None:
-        items = list(compress(items, paging.matches(list(map(name_of, items)))))
+        items = list(compress(items, await paging.matches(list(map(name_of, items)))))
 
     filtered = len(items)
     sort = call.query.get("sort", "")
