@@ -475,6 +475,18 @@ def test_status_tells_what_there_is(house: House, client: Any) -> None:
         ("await_online_nodes 1", ""),
         ("restart_vhost", "Successfully restarted vhost '/'"),
         ("set_log_level error", ""),
+        ("has_reached_target_cluster_size", "Target cluster size has been reached on node"),
+        ("check_if_metadata_store_is_initialized_with_data", "has completed its initialization"),
+        ("check_if_new_quorum_queue_replicas_have_finished_initial_sync", "reported no queues"),
+        ("check_for_quorum_queues_without_an_elected_leader '^q'", "no quorum queues without"),
+        ("check_for_quorum_queues_without_an_elected_leader --across-all-vhosts x", "no quorum"),
+        ("reconcile_vhosts", ""),
+        ("remove_classic_queue_mirroring_from_policies", ""),
+        ("list_channel_interceptors", ""),
+        ("rebalance all", ""),
+        ("erlang_version", "Python"),
+        ("log_location", ""),
+        ("certificates", ""),
     ],
 )
 def test_all_is_well(house: House, line: str, text: str) -> None:
@@ -511,6 +523,37 @@ def test_alarms_are_raised_by_limits_and_by_hand(house: House) -> None:
         house.ctl.does("clear_alarm memory")
         house.ctl.does("clear_alarm disk")
         assert "reported no alarms" in house.ctl.does("check_alarms")
+
+
+def test_free_disk_space_is_watched_or_not(house: House) -> None:
+    def limit() -> object:
+        facts = json.loads(house.ctl.does("environment --formatter json"))
+        return facts["alarms"]["disk"]["limit"]
+
+    house.ctl.does("set_disk_free_limit 100TB")
+    assert house.ctl.line("check_alarms").status == 69
+    house.ctl.does("deactivate_free_disk_space_monitoring")
+    assert "reported no alarms" in house.ctl.does("check_alarms")
+    assert limit() is None
+    house.ctl.does("activate_free_disk_space_monitoring")
+    assert limit() == 50_000_000
+
+
+def test_a_message_is_looked_at_by_its_position(house: House, client: Any) -> None:
+    publish(client.channel(), "q", 2)
+    assert "payload: message 1\n" in house.ctl.does("peek q 2")
+    assert json.loads(house.ctl.does("peek q 1 --formatter json"))["payload"] == "message 0"
+    assert house.ctl.line("peek q 3").status == 65
+    assert house.ctl.line("peek q zero").status == 64
+    assert house.ctl.line("peek nowhere 1").status == 69
+    assert client.channel().queue_declare("q", passive=True).method.message_count == 2
+
+
+def test_the_replica_of_a_quorum_queue_is_told(house: House, client: Any) -> None:
+    client.channel().queue_declare("qq", durable=True, arguments={"x-queue-type": "quorum"})
+    [row] = house.rows("quorum_status qq")
+    assert row["Raft State"] == "leader"
+    assert house.ctl.line("quorum_status nowhere").status == 69
 
 
 def test_virtual_hosts_are_described_and_protected(house: House) -> None:

@@ -23,12 +23,25 @@ NO_SECRETS: Final = (
     "values in the configuration are not encrypted: take them from the environment, as"
     " ${VARIABLE}, or from a file that is the broker's alone"
 )
+NO_REPLICAS: Final = "a queue here has one replica, on the one node that there is"
+NO_MIRRORS: Final = "queues here have no mirrors"
+NO_RUNTIME: Final = "there is no Erlang here, and so nothing of it to show or to set"
+NO_INTERCEPTORS: Final = "there are no channel interceptors here"
+LOG: Final = "follow the log where it is written, which log_location tells: tail -f FILE"
 NO_CIPHERS: Final = f"nothing here is encrypted with one: {NO_SECRETS}"
 CLUSTER: Final = "Cluster"
 SECRETS: Final = "Configuration and Environment"
 PLAIN: Final = (
     (CLUSTER, "change_cluster_node_type", "<type> ...", NO_CLUSTER),
+    (CLUSTER, "add_member", "[queue] ...", NO_REPLICAS),
+    (CLUSTER, "delete_member", "[queue] ...", NO_REPLICAS),
+    (CLUSTER, "grow", "[node] ...", NO_REPLICAS),
+    (CLUSTER, "shrink", "[node] ...", NO_REPLICAS),
+    (CLUSTER, "transfer_leadership", "[queue] ...", NO_REPLICAS),
+    (CLUSTER, "sync_queue", "[queue] ...", NO_MIRRORS),
+    (CLUSTER, "cancel_sync_queue", "[queue] ...", NO_MIRRORS),
     (CLUSTER, "force_boot", "", NO_CLUSTER),
+    (CLUSTER, "force_standalone_khepri_boot", "[word] ...", NO_CLUSTER),
     (CLUSTER, "forget_cluster_node", "<node> ...", NO_CLUSTER),
     (CLUSTER, "join_cluster", "<node> ...", NO_CLUSTER),
     (CLUSTER, "rename_cluster_node", "<node> ...", NO_CLUSTER),
@@ -39,6 +52,15 @@ PLAIN: Final = (
     (SECRETS, "encrypt_conf_value", "[value] ...", NO_SECRETS),
     (SECRETS, "list_ciphers", "", NO_CIPHERS),
     (SECRETS, "list_hashes", "", NO_CIPHERS),
+    (SECRETS, "set_channel_interceptor_priorities", "[interceptor] ...", NO_INTERCEPTORS),
+    ("Operations", "hipe_compile", "[directory] ...", NO_RUNTIME),
+    ("Operations", "maybe_stuck", "[word] ...", NO_RUNTIME),
+    ("Operations", "observer", "[word] ...", NO_RUNTIME),
+    ("Operations", "remote_shell", "[word] ...", NO_RUNTIME),
+    ("Operations", "runtime_thread_stats", "[word] ...", NO_RUNTIME),
+    ("Operations", "schema_info", "[column] ...", NO_RUNTIME),
+    ("Operations", "log_tail", "[option] ...", LOG),
+    ("Operations", "log_tail_stream", "[option] ...", LOG),
     ("Operations", "eval", "<expression> ...", NO_ERLANG),
     ("Operations", "eval_file", "<file_path> ...", NO_ERLANG),
     ("Operations", "exec", "<expression> ...", NO_ERLANG),

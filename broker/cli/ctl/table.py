@@ -17,6 +17,7 @@ from broker.cli.ctl import (
     queues,
     refused,
     settings,
+    single,
     users,
     vhosts,
 )
@@ -42,6 +43,7 @@ FAMILIES: Final = (
     policies,
     settings,
     definitions,
+    single,
     refused,
 )
 VERBS: Final[Mapping[str, Verb]] = {verb.name: verb for family in FAMILIES for verb in family.VERBS}

@@ -40,13 +40,23 @@ set_operator_policy set_parameter set_permissions set_permissions_globally set_p
 set_topic_permissions set_user_limits set_user_tags set_vhost_limits set_vhost_tags
 set_vm_memory_high_watermark shutdown start_app status stop stop_app suspend_listeners trace_off
 trace_on update_cluster_nodes update_vhost_metadata version wait
+activate_free_disk_space_monitoring autocomplete cancel_sync_queue
+deactivate_free_disk_space_monitoring force_standalone_khepri_boot
+has_reached_target_cluster_size hipe_compile list_channel_interceptors reconcile_vhosts
+remove_classic_queue_mirroring_from_policies schema_info set_channel_interceptor_priorities
+sync_queue
 """
-"""Verbs of rabbitmqctl 3.10 and 4.3, but for what only Mnesia and Khepri have."""
+"""Verbs of rabbitmqctl 3.10 and 4.3."""
 
 DIAGNOSTICS = """
 alarms check_alarms check_certificate_expiration check_if_node_is_quorum_critical
 check_local_alarms check_port_connectivity check_port_listener check_protocol_listener check_running
 check_virtual_hosts is_booting is_running listeners memory_breakdown server_version
+certificates check_for_quorum_queues_without_an_elected_leader erlang_version log_location log_tail
+check_if_metadata_store_is_initialized check_if_metadata_store_is_initialized_with_data
+check_if_new_quorum_queue_replicas_have_finished_initial_sync log_tail_stream maybe_stuck observer
+remote_shell runtime_thread_stats
+add_member delete_member grow peek quorum_status rebalance shrink transfer_leadership
 """
 
 COLUMNS = {
@@ -188,6 +198,12 @@ def test_an_unknown_verb_brings_a_hint(line: str, text: str) -> None:
         ("eval_file", "there is no Erlang here"),
         ("exec", "there is no Erlang here"),
         ("join_cluster", "there is one node, and no cluster"),
+        ("force_standalone_khepri_boot", "there is one node, and no cluster"),
+        ("add_member", "a queue here has one replica"),
+        ("sync_queue", "queues here have no mirrors"),
+        ("set_channel_interceptor_priorities", "there are no channel interceptors here"),
+        ("schema_info", "there is no Erlang here"),
+        ("log_tail", "follow the log where it is written, which log_location tells"),
         ("encode", "values in the configuration are not encrypted"),
         ("encrypt_conf_value", "values in the configuration are not encrypted"),
     ],
@@ -197,6 +213,11 @@ def test_what_cannot_be_is_refused_with_a_sentence(verb: str, text: str) -> None
     assert outcome.status == 70
     assert outcome.err.startswith(f"Error: {verb}: {text}")
     assert len(outcome.err.splitlines()) == 1
+
+
+def test_completion_by_autocomplete_needs_no_broker() -> None:
+    assert NOWHERE.does("autocomplete list_q") == "list_queues\n"
+    assert NOWHERE.does("autocomplete nothing") == ""
 
 
 def test_no_broker_is_one_line_and_69() -> None:
