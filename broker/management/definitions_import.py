@@ -503,7 +503,7 @@ class Importer:
 
             missing = [name for name in exchanges if name not in place.exchanges]
             if missing and self._leaves_out_internal:
-                skipped = {"vhost": vhost, "exchange": missing[0], "binding": at}
+                skipped: dict[str, object] = {"vhost": vhost, "exchange": missing[0], "at": at}
                 node.log("warning", "definitions.skipped", skipped)
                 return
 
