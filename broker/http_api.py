@@ -17,6 +17,7 @@ from broker.machine import read_disk, read_machine
 from broker.management.app import build_application
 from broker.management.call import is_local
 from broker.management.doorkeeper import Rules
+from broker.management.metrics_guard import guard_metrics
 from broker.management.server import ManagementServer
 from broker.management.site import (
     CertificateView,
@@ -36,6 +37,8 @@ from broker.tls.names import distinguished_name
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from aiohttp.typedefs import Middleware
+
     from broker.config.schema import AlarmsConfig, Config
     from broker.core.node import Node
     from broker.management.server import Closable, OpenEntrance
@@ -51,7 +54,7 @@ if TYPE_CHECKING:
 
     Log = Callable[[str, str, dict[str, object]], None]
 
-__all__ = ["HTTPAPI", "HTTPListening", "Host", "start_http_api"]
+__all__ = ["HTTPAPI", "HTTPListening", "Host", "guard_of", "rules_of", "start_http_api"]
 
 
 class Host(Protocol):
@@ -142,20 +145,25 @@ def _entrance_of(where: HTTPListening, config: Config) -> OpenEntrance:
     return open_entrance
 
 
-async def start_http_api(app: Host, where: HTTPListening, config: Config, log: Log) -> HTTPAPI:
-    """Serve the API of a broker on sockets that listen."""
-    site = _site_of(app, where.addresses, config.origin.path, log)
-    access_log = log if config.log.has_access else None
+def rules_of(config: Config) -> Rules:
+    """What holds at the door of everything that is asked by HTTP."""
     management = config.management
-    rules = Rules(
+    return Rules(
         management.cors_origins,
         management.session_timeout_s,
         management.has_open_health_checks,
         management.body_bytes_max,
         (*management.hosts, socket.gethostname(), *(one.bind for one in management.listeners)),
     )
+
+
+async def start_http_api(app: Host, where: HTTPListening, config: Config, log: Log) -> HTTPAPI:
+    """Serve the API of a broker on sockets that listen."""
+    site = _site_of(app, where.addresses, config.origin.path, log)
+    access_log = log if config.log.has_access else None
+    management = config.management
     server = ManagementServer(
-        build_application(site, rules),
+        build_application(site, rules_of(config)),
         where.sockets,
         access_log,
         _entrance_of(where, config),
@@ -163,6 +171,12 @@ async def start_http_api(app: Host, where: HTTPListening, config: Config, log: L
     )
     await server.start()
     return HTTPAPI(server)
+
+
+def guard_of(node: Node, config: Config) -> Middleware:
+    """What stands before the metrics that Prometheus asks for."""
+    wants_login = config.metrics.prometheus.wants_login
+    return guard_metrics(node, rules_of(config), wants_login=wants_login)
 
 
 def _site_of(app: Host, addresses: list[Address], config_path: str, log: Log) -> Site:

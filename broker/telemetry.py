@@ -113,6 +113,7 @@ class Telemetry:
             # Connections are served meanwhile.
             scrape = await asyncio.to_thread(import_module, "broker.exporters.scrape")
             module = await asyncio.to_thread(import_module, "broker.management.server")
+            api = await asyncio.to_thread(import_module, "broker.http_api")
             application = scrape.build_scrape_application(self.read, self.read_rows)
             access_log = log if config.log.has_access else None
             security = self._app.security
@@ -120,6 +121,8 @@ class Telemetry:
             server: ManagementServer = module.ManagementServer(
                 application, sockets, access_log, entrances
             )
+            # Behind what the server puts before the application.
+            application.middlewares.append(api.guard_of(self._app.node, config))
             await server.start()
             return server
 

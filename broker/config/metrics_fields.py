@@ -84,17 +84,24 @@ def _prometheus_key(bind_shape: Text) -> Key[PrometheusConfig]:
         _D.prometheus.listeners,
         "Where it listens; a port that is taken is no reason not to start, unless it stands here.",
     )
+    authentication = Key(
+        "authentication",
+        Boolean(),
+        _D.prometheus.wants_login,
+        "Whether that takes a login: HTTP basic, of a user with the tag monitoring or"
+        " administrator. If not, whoever reaches the port may read.",
+        written="false",
+    )
     return Key(
         "prometheus",
         Record(
             "prometheus",
-            (enabled, listeners),
-            lambda v: PrometheusConfig(v[enabled], v[listeners]),
+            (enabled, listeners, authentication),
+            lambda v: PrometheusConfig(v[enabled], v[listeners], v[authentication]),
             {"port": "the port stands under listeners: [{port: ...}]"},
         ),
         _D.prometheus,
-        "/metrics, /metrics/per-object and /metrics/detailed, with RabbitMQ's names. Whoever"
-        " reaches the port may read them.",
+        "/metrics, /metrics/per-object and /metrics/detailed, with RabbitMQ's names.",
     )
 
 

@@ -346,6 +346,7 @@ class PrometheusConfig(NamedTuple):
     """An embedded broker has it only where its configuration says so."""
 
     listeners: tuple[MetricsListenerConfig, ...] = (MetricsListenerConfig(),)
+    wants_login: bool = False
 
 
 class StatsDConfig(NamedTuple):

@@ -1,0 +1,88 @@
+"""Who may ask for metrics, and how often (management layer).
+
+Whoever reaches the port may, unless a login is wanted. What no page may do is to give this machine
+a name of its own and to read them as pages of ours would: see :mod:`broker.management.hosts`.
+Here that holds for the addresses that only this machine has; elsewhere monitoring systems come by
+all the names that there are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from broker.auth.guard import network_of
+from broker.management.auth import MONITOR, check_access
+from broker.management.call import answer, is_loopback
+from broker.management.doorkeeper import Doorkeeper
+from broker.management.errors import HTTPProblem
+from broker.management.hosts import KnownHosts
+from broker.management.pacing import Pacer, Visitor, cost_besides
+from broker.management.target import target_of
+from broker.management.threshold import FIRST_OF_CONNECTION
+from broker.metrics.totals import node_octets
+
+if TYPE_CHECKING:
+    from aiohttp.typedefs import Handler, Middleware
+
+    from broker.core.node import Node
+    from broker.management.doorkeeper import Rules
+
+__all__ = ["guard_metrics"]
+
+
+def guard_metrics(node: Node, rules: Rules, *, wants_login: bool) -> Middleware:
+    """What stands before the application that Prometheus asks.
+
+    Args:
+        node: the broker core.
+        rules: what holds at the door of the API.
+        wants_login: whether only monitors and administrators may ask.
+
+    """
+    doorkeeper = Doorkeeper(node, rules)
+    hosts = KnownHosts(rules.hosts)
+    pacer = Pacer(lambda: sum(node_octets(node)))
+
+    async def admit(request: web.Request) -> None:
+        is_near = is_loopback(_own_address(request))
+        if is_near and not request.secure and not hosts.accepts(target_of(request).host):
+            reason = "plain HTTP is not answered under that name: list it in management.hosts"
+            raise HTTPProblem(421, "misdirected_request", reason)
+
+        if wants_login:
+            check_access(node, await doorkeeper.caller_of(request), MONITOR, None)
+
+    async def handle(
+        request: web.Request, handler: Handler, visitor: Visitor
+    ) -> web.StreamResponse:
+        try:
+            await admit(request)
+            await pacer.turn(visitor)
+        except HTTPProblem as problem:
+            if not visitor.had_turn:
+                await pacer.turn(visitor)
+
+            body = problem.body()
+            if body is None:
+                return web.Response(status=problem.status, headers=problem.headers)
+
+            return answer(body, problem.status, problem.headers)
+
+        return await handler(request)
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        visitor = Visitor(f"@{network_of(request.remote or '')}")
+        besides_s = cost_besides(is_first=FIRST_OF_CONNECTION.get(), is_secure=request.secure)
+        return await pacer.measured(handle(request, handler, visitor), visitor, besides_s)
+
+    return guard
+
+
+def _own_address(request: web.Request) -> str:
+    """Which address of this machine somebody has come to."""
+    transport = request.transport
+    name = None if transport is None else transport.get_extra_info("sockname")
+    return str(name[0]) if isinstance(name, tuple) else ""
