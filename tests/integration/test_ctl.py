@@ -378,6 +378,24 @@ def test_definitions_go_out_and_come_in(house: House, client: Any, tmp_path: Pat
     assert house.ctl.does("import_definitions --format json", path.read_bytes()) == ""
     outcome = house.ctl.line("-q import_definitions", "{")
     assert outcome == (65, "", "Error: failed_to_parse_json\n")
+
+
+def test_an_export_tells_whom_rabbitmq_would_not_let_in(house: House, tmp_path: Path) -> None:
+    path = tmp_path / "definitions.json"
+    names = [f"slow-{number}" for number in range(7)]
+    for name in names:
+        house.ctl.does(f"add_user {name} secret")
+
+    outcome = house.ctl.line(f"export_definitions {path}")
+    assert outcome.status == 0
+    assert outcome.err.startswith(
+        f"Warning: RabbitMQ would import {', '.join(names[:5])} and 2 more without a password: "
+    )
+    assert house.ctl.does(f"export_definitions {path}") == "", "and -q says nothing"
+    for name in names:
+        house.ctl.does(f"delete_user {name}")
+
+    assert house.ctl.line(f"export_definitions {path}").err == ""
     assert house.ctl.line("import_definitions --formatter erlang").status == 65
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.cli.ctl.faults import EXIT_DATA, EXIT_SOFTWARE, CtlError, WrongUsage
 from broker.cli.ctl.printing import Done
+from broker.cli.ctl.terms import harmless
 from broker.cli.ctl.verb import Option, Run, Verb, path
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ GROUP: Final = "Definitions"
 STANDARD: Final = "-"
 ONE: Final = (Option("--only-vhost", "<vhost>", "of one virtual host alone"),)
 SUCCESS: Final = range(200, 300)
+OWN_HASH: Final = "leveret_password_hash"
+"""Where a hash stands that RabbitMQ cannot verify."""
+
+NAMED_MAX: Final = 5
 
 
 def read_input(name: str) -> bytes:
@@ -78,8 +83,21 @@ def export_definitions(run: Run) -> Result:
         raise CtlError(answer.reason)
 
     write_output(run["file_path"], answer.raw + b"\n")
+    _warn_of_hashes(run, answer.value)
     run.printer.form = "table"
     return Done()
+
+
+def _warn_of_hashes(run: Run, document: object) -> None:
+    """Say whom RabbitMQ would not let in with what was written."""
+    users = document.get("users", ()) if isinstance(document, dict) else ()
+    names = [harmless(str(user["name"])) for user in users if OWN_HASH in user]
+    if names:
+        more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+        run.printer.warn(
+            f"RabbitMQ would import {', '.join(names[:NAMED_MAX])}{more} without a password: it"
+            " does not know argon2id; with auth.password_hashing: sha256 new passwords are for both"
+        )
 
 
 def _check_file(run: Run) -> None:

@@ -99,6 +99,12 @@ class Printer:
         if not self.is_hushed:
             self._write(text)
 
+    def warn(self, text: str) -> None:
+        """A line for people that is no part of the result, and no error."""
+        if not self.is_hushed:
+            sys.stdout.flush()
+            sys.stderr.write(f"Warning: {printable(text)}\n")
+
     def show(self, result: Result) -> None:
         """The result, in its form."""
         if isinstance(result, Rows):
