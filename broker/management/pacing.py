@@ -174,9 +174,13 @@ class Pacer:
         if visitor.is_free or not (self._has_nothing_left() or self._lines):
             return
 
-        line = self._lines.setdefault(visitor.name, deque())
-        if len(line) >= WAITING_PER_USER_MAX or self._waiting_count >= WAITING_MAX:
+        line = self._lines.get(visitor.name)
+        count = 0 if line is None else len(line)
+        if count >= WAITING_PER_USER_MAX or self._waiting_count >= WAITING_MAX:
             raise HTTPProblem(503, "service_unavailable", "too many requests wait for an answer")
+
+        if line is None:
+            line = self._lines[visitor.name] = deque()
 
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         line.append((visitor, turn))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.management import pacing
 from broker.management.errors import HTTPProblem
 from broker.management.pacing import (
     BURST_S,
@@ -132,6 +133,22 @@ async def test_who_comes_when_too_many_wait_is_refused_and_others_are_not() -> N
     stage.pacer.stop()
     await asyncio.gather(other, *waiting)
     assert stage.pacer.waiting_count == 0
+
+
+async def test_who_comes_when_all_places_are_taken_leaves_no_line_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pacing, "WAITING_MAX", 1)
+    stage = Stage()
+    await stage.spend(BURST_S)
+    first = stage.wait("one")
+    await settle()
+    with pytest.raises(HTTPProblem):
+        await stage.pacer.turn(Visitor("other"))
+
+    await stage.let_time_pass(1.0)
+    assert first.done()
+    await stage.pacer.turn(Visitor("other"))
 
 
 async def test_who_is_free_never_waits() -> None:
