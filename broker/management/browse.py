@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.browsing import UNACKED_COUNT, Browser, unacked_parts
-from broker.core.queue.quorum import QuorumQueue, ReturnedMessage
+from broker.core.queue.quorum import ReturnedMessage
 from broker.management.auth import VHOST
 from broker.management.call import answer
 from broker.management.consumer_rows import channel_of
@@ -19,6 +19,7 @@ from broker.management.filters import filter_in_query
 from broker.management.messages import payload_of
 from broker.management.queues import queue_in_path
 from broker.management.routes import Route
+from broker.metrics.totals import aside_count
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -193,7 +194,7 @@ async def browse(call: Call) -> web.Response:
     actor.check("read", "queue", queue.name)
     wish = _wish(call)
     browsing = _Browsing(queue, wish)
-    ready = int(queue.ready_count) + _aside_count(queue)
+    ready = int(queue.ready_count) + int(aside_count(queue))
     unacked = int(queue.unacked_count)
     totals = {"ready": ready, "unacked": unacked, "all": ready + unacked}
     if wish.state != "ready":
@@ -215,10 +216,6 @@ async def browse(call: Call) -> web.Response:
             "items": browsing.rows,
         }
     )
-
-
-def _aside_count(queue: Queue) -> int:
-    return int(queue.aside_count) if isinstance(queue, QuorumQueue) else 0
 
 
 ROUTES: Final = (Route("GET", "/queues/:vhost/:queue/browse", VHOST, browse),)

@@ -14,6 +14,7 @@ from broker.management.consumer_rows import consumer_row
 from broker.management.json_text import rfc3339
 from broker.management.samples import Ranges, add_samples
 from broker.management.stats import add_queue_stats
+from broker.metrics.totals import aside_count
 from broker.protocol.connection import Connection
 from broker.wire.tables import table_to_plain
 
@@ -68,17 +69,13 @@ def queue_totals_row(site: Site, queue: Queue, *, with_totals: bool) -> JSON:
 
 
 def _depths_of(queue: Queue) -> JSON:
-    ready = int(queue.ready_count) + _aside_count(queue)
+    ready = int(queue.ready_count)
     unacked = int(queue.unacked_count)
     return {
-        "messages": ready + unacked,
+        "messages": ready + unacked + int(aside_count(queue)),
         "messages_ready": ready,
         "messages_unacknowledged": unacked,
     }
-
-
-def _aside_count(queue: Queue) -> int:
-    return int(queue.aside_count) if isinstance(queue, QuorumQueue) else 0
 
 
 def queue_row(site: Site, ranges: Ranges, queue: Queue) -> JSON:

@@ -17,6 +17,7 @@ from broker.management.paging import answer_list, columns_of, pick
 from broker.management.queue_rows import queue_details, queue_row, queue_totals_row
 from broker.management.routes import Route
 from broker.management.samples import ranges_of
+from broker.metrics.totals import aside_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,9 @@ def _orders(sampler: Sampler) -> dict[str, Order[Queue]]:
     """What queues are sorted by most often."""
     orders: dict[str, Order[Queue]] = {
         "name": lambda queues: [one.name for one in queues],
-        "messages": lambda queues: [int(one.ready_count + one.unacked_count) for one in queues],
+        "messages": lambda queues: [
+            int(one.ready_count + one.unacked_count + aside_count(one)) for one in queues
+        ],
         "messages_ready": lambda queues: [int(one.ready_count) for one in queues],
         "messages_unacknowledged": lambda queues: [int(one.unacked_count) for one in queues],
         "consumers": lambda queues: [len(one.consumers) for one in queues],

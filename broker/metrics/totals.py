@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.core.queue.quorum import QuorumQueue
 from broker.core.tally import VHostTally
 from broker.protocol.connection import Connection
 
@@ -27,6 +28,7 @@ __all__ = [
     "QUEUE_KEYS",
     "VHOST_KEYS",
     "Totals",
+    "aside_count",
     "channel_totals",
     "churn_totals",
     "connection_totals",
@@ -91,10 +93,18 @@ def queue_totals(queue: Queue) -> Totals:
         queue.ack_count,
         queue.redeliver_count,
         deliver + deliver_no_ack + get + get_no_ack,
-        ready + unacked,
+        ready + unacked + aside_count(queue),
         ready,
         unacked,
     )
+
+
+def aside_count(queue: Queue) -> int:
+    """Messages that are neither ready nor unacked: delayed, or dead and not yet at their place.
+
+    RabbitMQ: they are among all messages of a queue, and in no other count.
+    """
+    return queue.aside_count if isinstance(queue, QuorumQueue) else 0
 
 
 def exchange_totals(exchange: Exchange) -> Totals:
@@ -220,11 +230,13 @@ def vhost_depths(vhost: VirtualHost) -> Totals:
     """The messages in all queues of a virtual host: DEPTH_KEYS."""
     ready = 0
     unacked = 0
+    aside = 0
     for queue in vhost.queues.values():
         ready += queue.ready_count
         unacked += queue.unacked_count
+        aside += aside_count(queue)
 
-    return ready + unacked, ready, unacked
+    return ready + unacked + aside, ready, unacked
 
 
 def churn_totals(node: Node, tally: VHostTally) -> Totals:

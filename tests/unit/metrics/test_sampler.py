@@ -416,3 +416,24 @@ def test_dead_letters_are_counted_by_reason() -> None:
         ("classic", "maxlen", "disabled"): 2,
         ("classic", "rejected", "disabled"): 1,
     }
+
+
+def test_dead_letters_that_have_no_place_yet_are_messages_and_not_ready() -> None:
+    scene = Scene()
+    arguments = {
+        "x-queue-type": "quorum",
+        "x-dead-letter-exchange": "nowhere",
+        "x-dead-letter-strategy": "at-least-once",
+        "x-overflow": "reject-publish",
+    }
+    client = declared(scene, durable=True, arguments=arguments)
+    client.feed(publish(1, "q") * 3)
+    for tag in (1, 2):
+        client.send(2, "basic.get", queue="q")
+        client.send(2, "basic.reject", delivery_tag=tag, requeue=False)
+
+    client.send(2, "basic.get", queue="q")
+    queue = scene.world.node.vhosts["/"].queues["q"]
+    depths = ("messages", "messages_ready", "messages_unacknowledged")
+    assert [scene.sampler.counters(queue)[key] for key in depths] == [3, 0, 1]
+    assert [scene.node()[key] for key in ("messages", "messages_unacknowledged")] == [3, 1]
