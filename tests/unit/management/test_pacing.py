@@ -185,7 +185,7 @@ async def test_a_long_handler_waits_where_it_gives_others_a_turn() -> None:
 @pytest.mark.parametrize(
     ("awaited", "error"),
     [
-        pytest.param(lambda: asyncio.wait_for(asyncio.sleep(60), 0), TimeoutError, id="timeout"),
+        pytest.param(lambda: asyncio.wait_for(_forever(), 0), TimeoutError, id="timeout"),
         pytest.param(lambda: _raise(KeyError("k")), KeyError, id="a-fault"),
     ],
 )
@@ -223,6 +223,10 @@ async def test_a_request_that_is_cancelled_cleans_up() -> None:
         await handling
 
     assert cleaned == [True]
+
+
+async def _forever() -> None:
+    await asyncio.Event().wait()
 
 
 async def _raise(error: Exception) -> None:
