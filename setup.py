@@ -14,17 +14,19 @@ import sys
 import sysconfig
 import tempfile
 import tomllib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from setuptools import setup
 from setuptools.command.build_ext import build_ext
+from setuptools.modified import newer_group
 
 if TYPE_CHECKING:
     from setuptools import Extension
 
-__all__ = ["why_c_does_not_compile"]
+__all__ = ["gather", "why_c_does_not_compile"]
 
 ROOT = Path(__file__).resolve().parent
 PURE = os.environ.get("LEVERET_PURE", "")
@@ -34,6 +36,11 @@ IS_COMPILED_REQUIRED = PURE == "0"
 # Asking for the metadata must not cost a translation. An editable install is plain: a compiled
 # module would hide the source that it is there to edit.
 IS_BUILDING = bool({"bdist_wheel", "build", "build_ext"} & set(sys.argv))
+
+# One C file of everything takes one core minutes and 2 GB; one for each module reads the headers a
+# hundred times, and no compiler sees two modules of the data path together.
+UNITS = 8
+C_FOLDER = Path("build/mypyc")
 
 # mypyc reports a type error by exiting; compilers fail with exceptions that share no useful base.
 FAILURES = (Exception, SystemExit)
@@ -62,6 +69,40 @@ class BuildExtensions(build_ext):
             self.distribution.ext_modules = []
             fall_back("the C compiler failed on what mypyc made")
 
+    def build_extensions(self) -> None:
+        """Compile the units side by side, which setuptools does with whole extensions only."""
+        for extension in self.extensions:
+            if len(extension.sources) > 1:
+                self.compile_units(extension)
+
+        super().build_extensions()
+
+    def compile_units(self, extension: Extension) -> None:
+        flags = list(extension.extra_compile_args)
+        if self.compiler.compiler_type == "unix":
+            # What is visible could be replaced by another library, so that no call is inlined.
+            # A function without a declaration compiles, and then does not load.
+            flags += ["-fvisibility=hidden", "-Werror=implicit-function-declaration"]
+
+        def compile_unit(unit: str) -> str:
+            [made] = self.compiler.object_filenames([unit], output_dir=self.build_temp)
+            if self.force or newer_group([unit, *extension.depends], made, "newer"):
+                self.compiler.compile(
+                    [unit],
+                    output_dir=self.build_temp,
+                    include_dirs=extension.include_dirs,
+                    debug=self.debug,
+                    extra_postargs=flags,
+                )
+
+            return made
+
+        with ThreadPoolExecutor(self.parallel) as pool:
+            extension.extra_objects = list(pool.map(compile_unit, extension.sources))
+
+        extension.depends += extension.sources
+        extension.sources = []
+
 
 def fall_back(reason: str) -> None:
     """Say that the build is plain, or refuse when it may not be."""
@@ -76,10 +117,15 @@ def in_one_line(failure: BaseException) -> str:
     return shorten(lines[-1], 120)
 
 
+def compiled_settings() -> dict[str, list[str]]:
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    settings: dict[str, list[str]] = pyproject["tool"]["leveret"]["compiled"]
+    return settings
+
+
 def sources_to_compile() -> list[str]:
     """Return the modules to compile, relative to the project, in a stable order."""
-    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    settings = pyproject["tool"]["leveret"]["compiled"]
+    settings = compiled_settings()
     found = {
         path.relative_to(ROOT).as_posix()
         for package in settings["packages"]
@@ -87,6 +133,36 @@ def sources_to_compile() -> list[str]:
         if path.name != "__init__.py"
     }
     return sorted((found | set(settings["also"])) - set(settings["except"]))
+
+
+def gather(sources: list[str], together: list[str], folder: Path) -> list[str]:
+    """Write all C into UNITS files of much the same size, and return their names.
+
+    mypyc's runtime and the modules of ``together`` are in the first one. The same C makes the same
+    units, and a unit that stays as it was is not written, so that it need not be compiled again.
+    """
+    hot = {f"__native_{module[:-3].replace('/', '___')}.c" for module in together}
+    texts = {name: Path(name).read_text(encoding="utf-8") for name in sources}
+    runtime = [name for name in sources if not Path(name).name.startswith("__native_")]
+    first = {*runtime, *(name for name in sources if Path(name).name in hot)}
+    modules = sorted(
+        set(sources).difference(runtime),
+        key=lambda name: (name not in first, -len(texts[name]), name),
+    )
+    units = [""] * UNITS
+    for name in [*runtime, *modules]:
+        number = 0 if name in first else units.index(min(units, key=len))
+        units[number] += texts[name]
+
+    written = []
+    for number, text in enumerate(units):
+        path = folder / f"unit_{number}.c"
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+        written.append(str(path))
+
+    return written
 
 
 def why_c_does_not_compile() -> str:
@@ -127,8 +203,9 @@ def compiled_extensions() -> list[Extension]:
             [*MYPY_OPTIONS, *sources_to_compile()],
             opt_level=os.environ.get("LEVERET_OPT_LEVEL", "3"),
             debug_level="0",
+            multi_file=True,  # a C file for each module: gather() makes of them what is compiled
             group_name="leveret",
-            target_dir="build/mypyc",
+            target_dir=str(C_FOLDER),
         )
     except FAILURES as failure:
         # It has said why by now, and exits with nothing but a number.
@@ -136,6 +213,9 @@ def compiled_extensions() -> list[Extension]:
         return []
 
     for extension in extensions:
+        if len(extension.sources) > 1:
+            extension.sources = gather(extension.sources, compiled_settings()["together"], C_FOLDER)
+
         # A warning that some newer compiler invents must not cost a user the compiled build.
         extension.extra_compile_args = [
             flag for flag in extension.extra_compile_args if flag not in {"-Werror", "/WX"}

@@ -1,7 +1,7 @@
 """Keeps ``.build/compiled`` a compiled copy of the tree: built, as users build it, into a wheel.
 
-Does nothing when no source has changed. When one has, the C compiler runs only if mypyc writes
-other C than before. Exit status: 0 the copy is there, 3 no C compiler, 1 the build failed.
+Does nothing when no source has changed. When one has, only those of setup.py's units are compiled
+whose C is other than before. Exit status: 0 the copy is there, 3 no C compiler, 1 the build failed.
 """
 
 from __future__ import annotations
