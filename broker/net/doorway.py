@@ -24,6 +24,13 @@ ACCEPTED_PER_TURN_MAX: Final = 4
 REFUSED_PER_TURN_MAX: Final = 32
 """Sockets that are closed unheard between two turns: as much."""
 
+REFUSAL_REST_S: Final = 0.004
+"""How long nobody is accepted after so many refusals in one turn; after fewer, as much less, and a
+millisecond at least. Whoever comes as fast as they can gets a tenth of the loop, and who comes
+slowly waits in the system's line meanwhile."""
+
+SHORTEST_REST_S: Final = 0.001
+
 ACCEPT_REST_S: Final = 0.1
 """How long nobody is accepted when the system has no file descriptor left."""
 
@@ -69,17 +76,23 @@ class Doorway:
         self._listening.close()
 
     def _accept(self) -> None:
+        refused_count = self._take_turn()
+        if refused_count and self._rest is None:
+            rest_s = REFUSAL_REST_S * refused_count / REFUSED_PER_TURN_MAX
+            self._take_rest(max(rest_s, SHORTEST_REST_S))
+
+    def _take_turn(self) -> int:
+        """Accept a few; returns how many were closed unheard."""
         accepted_count = refused_count = 0
         while accepted_count < ACCEPTED_PER_TURN_MAX and refused_count < REFUSED_PER_TURN_MAX:
             try:
                 accepted, address = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                break
             except OSError:
                 # No descriptor is left: to try again at once would be all that is done.
-                self._loop.remove_reader(self._listening)
-                self._rest = self._loop.call_later(ACCEPT_REST_S, self._watch)
-                return
+                self._take_rest(ACCEPT_REST_S)
+                break
 
             if self._may_enter(str(address[0]), self._name):
                 accepted_count += 1
@@ -87,6 +100,12 @@ class Doorway:
             else:
                 refused_count += 1
                 accepted.close()
+
+        return refused_count
+
+    def _take_rest(self, seconds: float) -> None:
+        self._loop.remove_reader(self._listening)
+        self._rest = self._loop.call_later(seconds, self._watch)
 
     def _let_in(self, accepted: socket.socket) -> None:
         accepted.setblocking(False)

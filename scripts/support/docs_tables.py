@@ -53,6 +53,7 @@ BOUNDS_ELSEWHERE: Final = (
     ("broker.net.verifying", "WAITING_MAX"),
     ("broker.net.doorway", "ACCEPTED_PER_TURN_MAX"),
     ("broker.net.doorway", "REFUSED_PER_TURN_MAX"),
+    ("broker.net.doorway", "REFUSAL_REST_S"),
     ("broker.net.turnstile", "BURST_S"),
     ("broker.management.sessions", "SESSIONS_MAX"),
     ("broker.management.sessions", "SESSIONS_PER_USER_MAX"),
