@@ -86,11 +86,7 @@ def postgres_server() -> Iterator[str]:
         )
         try:
             _wait_for(port, process)
-            subprocess.run(
-                [str(programs / "pg_isready"), "-h", "127.0.0.1", "-p", str(port), "-t", "15"],
-                check=True,
-                capture_output=True,
-            )
+            _wait_until_ready([str(programs / "pg_isready"), "-h", "127.0.0.1", "-p", str(port)])
             yield f"postgresql://leveret@127.0.0.1:{port}/postgres"
         finally:
             # It does not wait for clients then.
@@ -135,6 +131,16 @@ def _free_port() -> int:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
         return port
+
+
+def _wait_until_ready(command: list[str]) -> None:
+    """It listens a while before it lets anybody in, and says so instead of waiting."""
+    until_s = time.monotonic() + START_S
+    while subprocess.run(command, check=False, capture_output=True).returncode:
+        if time.monotonic() > until_s:
+            raise TimeoutError(f"PostgreSQL lets nobody in after {START_S} s")
+
+        time.sleep(LOOK_S)
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

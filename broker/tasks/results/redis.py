@@ -34,6 +34,7 @@ class _Listener:
         self.waiters = Waiters()
         self._prefix = prefix
         self._lock = asyncio.Lock()
+        self._is_closed = False
         self.task: asyncio.Task[None] | None = None
 
     async def subscribe(self, task_id: str) -> None:
@@ -50,18 +51,23 @@ class _Listener:
             if command == self.pubsub.unsubscribe and self.waiters.has(task_id):
                 return
 
+            # Whoever gave up meanwhile comes late; it would connect again, and nobody close that.
+            if self._is_closed:
+                return
+
             await command(self._prefix + task_id)
             if self.task is None:
                 self.task = asyncio.get_running_loop().create_task(self._listen())
 
     async def close(self) -> None:
         async with self._lock:
+            self._is_closed = True
             if self.task is not None:
                 self.task.cancel()
                 await asyncio.gather(self.task, return_exceptions=True)
 
-        close: Callable[[], Awaitable[None]] = self.pubsub.aclose
-        await close()
+            close: Callable[[], Awaitable[None]] = self.pubsub.aclose
+            await close()
 
     async def _listen(self) -> None:
         from redis.exceptions import RedisError

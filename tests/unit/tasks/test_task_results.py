@@ -101,6 +101,25 @@ async def test_who_gives_up_leaves_the_others_waiting(results: ResultBackend, ta
         assert await patient == DONE
 
 
+async def test_who_gives_up_when_it_is_closed_leaves_no_connection(
+    redis_url: str, task_id: str
+) -> None:
+    results = RedisResults(redis_url)
+    waiting = asyncio.ensure_future(results.wait(task_id, link=LINK))
+    listener = await results._listener()
+    await until(lambda: listener.pubsub.subscribed)
+    # It unsubscribes in the background, as of a wait that is cancelled twice.
+    async with listener._lock:
+        waiting.cancel()
+        await asyncio.sleep(0)
+        closing = asyncio.ensure_future(results.close())
+        late = asyncio.ensure_future(listener.unsubscribe("another", asyncio.Future()))
+        await asyncio.sleep(0)
+
+    await asyncio.gather(waiting, closing, late, return_exceptions=True)
+    assert listener.pubsub.connection is None
+
+
 async def test_what_is_forgotten_is_gone(results: ResultBackend, task_id: str) -> None:
     await results.store(task_id, DONE, link=LINK, reply_to="")
     await results.forget(task_id, link=LINK)
