@@ -13,9 +13,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from broker.client.errors import Unavailable
+from broker.client.checks import check_queue
+from broker.client.errors import InvalidName, Unavailable
 from broker.tasks.frames import template
 from broker.tasks.identity import new_id
 from broker.tasks.per_loop import PerLoop
@@ -197,7 +199,12 @@ class AmqpResults(ResultBackend):
                 await channel.close()
 
     def _queue_of(self, task_id: str) -> str:
-        return f"leveret.result.{task_id}"
+        try:
+            return check_queue(f"leveret.result.{task_id}")
+        except InvalidName:
+            # The id of a tick has a plus in it, and a key may be any text.
+            digest = blake2b(task_id.encode("utf-8", "surrogatepass"), digest_size=16)
+            return f"leveret.result.{digest.hexdigest()}"
 
 
 def _arguments(ttl_s: float, *, is_single: bool) -> dict[str, FieldValue]:

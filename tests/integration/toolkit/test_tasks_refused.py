@@ -15,7 +15,7 @@ from broker.client.errors import (
     Unavailable,
 )
 from broker.embedded import Broker
-from broker.tasks import Tasks, Worker
+from broker.tasks import AmqpResults, Tasks, Worker
 from tests.helpers.toolkit import needs_leveret
 from tests.helpers.waiting import until
 
@@ -96,6 +96,24 @@ async def test_what_is_too_large_is_refused_and_the_rest_goes_on() -> None:
 
             handles.append(await repeat.q("a", 3))
             assert {await one.result(timeout=WAIT_S) for one in handles} == {"aaa"}
+
+
+@pytest.mark.parametrize("key", ["order+7 \u00e4?", "shop.wake@2030-01-01T06:00:00+00:00"])
+async def test_a_result_that_anybody_may_ask_for_has_any_id(
+    url: str, name: Callable[[str], str], key: str
+) -> None:
+    """Of an id that no queue could be named after, the result could not be stored, for ever."""
+    tasks = Tasks(url, name=name("shop"), results=AmqpResults(shared=True))
+
+    @tasks.task
+    async def double(number: int) -> int:
+        return 2 * number
+
+    async with Worker(tasks):
+        await double.using(key=key).q(2)
+        handle = double.handle(key)
+        assert await handle.result(timeout=WAIT_S) == 4
+        await handle.forget()
 
 
 @needs_leveret
