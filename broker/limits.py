@@ -61,6 +61,7 @@ __all__ = [
     "TOPIC_CACHED_KEYS_MAX",
     "UNCOMMITTED_PER_CHANNEL_MAX",
     "UNFINISHED_BYTES_MAX",
+    "WIDE_ROUTE_QUEUES_MAX",
 ]
 
 SHORT_STRING_BYTES_MAX: Final = 255
@@ -171,6 +172,11 @@ publishes of fifty bytes, which to 5,000 queues come to a minute and 3.6 gigabyt
 
 FAN_OUT_WIDE: Final = 32
 """A publish that reaches more queues than that is counted as wide."""
+
+WIDE_ROUTE_QUEUES_MAX: Final = 262_144
+"""Queues in all remembered wide routes of a virtual host together: two megabytes. A channel
+remembers a thousand routes and more, which to 2,000 queues each were 17 megabytes for 49 kilobytes
+sent."""
 
 STREAM_SEGMENT_ENTRIES_MAX: Final = 65_536
 """Messages in one segment of a stream. It is dropped as a whole, in some ten milliseconds then."""

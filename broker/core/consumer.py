@@ -32,6 +32,10 @@ OCTETS: Final = [bytes((value,)) for value in range(256)]
 NO_PREFIX: Final = -1
 
 
+def _nobody_is_told(consumer: Consumer) -> None:
+    """What a closed channel does about a consumer: it has none."""
+
+
 class Deliveries:
     """The sending half of a channel, as the core sees it.
 
@@ -163,6 +167,12 @@ class Deliveries:
             self._page_bytes = int(page).to_bytes(7, "big")
 
         return self._page_bytes
+
+    def end(self) -> None:
+        """The channel is closed, and has no consumer left: nothing leads back to it."""
+        self.on_cancel = _nobody_is_told
+        self.getter = None
+        self.limited.clear()
 
     def getter_for(self, queue: Queue) -> Consumer:
         """Who a basic.get delivery belongs to: no prefetch limit binds it (QS-06)."""

@@ -59,6 +59,10 @@ class Rotation:
                 level.waiting = deque([one for one in level.waiting if not one.is_cancelled])
                 level.stale = 0
 
+    def clear(self) -> None:
+        """The queue is gone: it leads to nobody any more."""
+        self._levels = []
+
     def add(self, consumer: Consumer) -> None:
         """A consumer may be able to take a message: last in its level."""
         consumer.is_waiting = True

@@ -417,8 +417,13 @@ class Node:
         return sorted({SHORT_OF.get(name, name) for name in self.alarms})
 
     def memory_is_short(self) -> None:
-        """Leave to the disk what can be read back; call it again while it is true."""
+        """Leave to the disk what can be read back, forget what can be found again.
+
+        To be called again while it is true.
+
+        """
         for vhost in self.vhosts.values():
+            vhost.wide_routes.clear()
             if vhost.journal is not None:
                 vhost.journal.page_out_all()
 

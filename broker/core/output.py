@@ -234,4 +234,5 @@ class Output:
         self.size_bytes = 0
         self.has_room = False
         self.is_stalled = False
+        self.on_room = None
         self.parked = {}

@@ -45,6 +45,10 @@ CARE_FLAGS: Final = 0x2000 | 0x0200 | 0x0100 | 0x0010 | 0x0003
 user-id, and the two flag bits that mean nothing (rule F-18)."""
 
 
+NO_QUEUES: Final[list[Queue]] = []
+"""Shared: must not be changed."""
+
+
 class TurnTaken(Exception):
     """The publish has happened, and reached so many queues that now it is the others' turn."""
 
@@ -70,12 +74,18 @@ class Route:
         self.immediate = immediate
         self.generation: i64 = 0
         self.exchange: Exchange | None = None
-        self.queues: list[Queue] = []
+        self.queues: list[Queue] = NO_QUEUES
         # The one queue it reaches, whatever the headers; None when there are others or none, or
         # when there is more to do.
         self.queue: Queue | None = None
         self.depends_on_headers = False
         self.topic_refusal: AccessRefused | None = None
+
+    def forget(self) -> None:
+        """Be resolved anew at the next publish, and keep no queue until then."""
+        self.generation = 0
+        self.queues = NO_QUEUES
+        self.queue = None
 
 
 class Publisher:
@@ -150,6 +160,8 @@ class Publisher:
         is_plain = not depends_on_headers and route.topic_refusal is None and vhost.watcher is None
         route.queue = queues[0] if len(queues) == 1 and is_plain else None
         route.generation = vhost.generation
+        if len(queues) > FAN_OUT_WIDE:
+            vhost.wide_routes.add(route)
 
     def _topic_refusal(self, exchange: Exchange, routing_key: str) -> AccessRefused | None:
         """The error that rule P-09 has for this key, if any; it comes after other checks."""

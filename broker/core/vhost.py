@@ -29,11 +29,13 @@ from broker.core.routing import NO_KEEPERS, RouteResult, route
 from broker.core.tally import VHostTally
 from broker.core.vhost_metadata import NO_METADATA
 from broker.core.watcher import Pair, Watcher, Witness
+from broker.core.wide_routes import WideRoutes
 from broker.limits import (
     BINDINGS_PER_EXCHANGE_MAX,
     EXCHANGES_PER_VHOST_MAX,
     QUEUES_PER_VHOST_MAX,
     ROUTES_SPARE_MAX,
+    WIDE_ROUTE_QUEUES_MAX,
 )
 
 if TYPE_CHECKING:
@@ -112,6 +114,7 @@ class VirtualHost:
         "topic_hash_words_max",
         "tracer",
         "watcher",
+        "wide_routes",
         "witness",
     )
 
@@ -155,6 +158,7 @@ class VirtualHost:
         self.generation: i64 = 1
         # How many addresses its channels may remember beyond their share.
         self.spare_routes: i64 = ROUTES_SPARE_MAX
+        self.wide_routes = WideRoutes(WIDE_ROUTE_QUEUES_MAX)
         self.header_exchange_count: i64 = 0
         self.reply_queues: dict[str, ReplyQueue] = {}
         self._reply_sink: Queue | None = None
@@ -307,6 +311,7 @@ class VirtualHost:
         if self.witness is not None:
             self.witness.dropped(queue, int(queue.ready_count), "deleted")
 
+        self.wide_routes.clear()
         queue.tell(self.tally.queues_of(queue.type))
         orphans = queue.discard()
         if self.journal is not None and queue.log_id > 0:

@@ -5,6 +5,7 @@ Invariant: the alarm is on exactly while the last sample was at or over the limi
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -59,6 +60,13 @@ TRIM_CHECKS: Final = 30
 TRIM_GROWTH_BYTES: Final = 16 * 1024 * 1024
 """Memory that has grown by so much since the last trim, for so many samples, is worth one."""
 
+TRIM_CHECKS_MAX: Final = 20 * 60
+"""Whatever it has done, a trim comes after so many samples: what was in use at the last one may be
+free now. They come the less often, the less there was to give back."""
+
+TRIM_FLOOR_BYTES: Final = 64 * 1024 * 1024
+"""A process as small as that has nothing worth looking for."""
+
 
 class MemoryWatch:
     """Samples once a second and tells the broker when the limit is crossed, either way.
@@ -88,6 +96,7 @@ class MemoryWatch:
         self._is_over = False
         self._trimmed_bytes = 0
         self._checks_since_trim = 0
+        self._patience = TRIM_CHECKS
         self._timer = pump.loop.call_later(SAMPLE_INTERVAL_S, self._on_timer)
         self._trim = _find_trim()
 
@@ -107,20 +116,18 @@ class MemoryWatch:
     def check(self) -> None:
         """Take one sample now."""
         used = self._sample()
-        if used is not None and used > self._trimmed_bytes + TRIM_GROWTH_BYTES:
-            self._checks_since_trim += 1
-            if self._checks_since_trim >= TRIM_CHECKS and self._trim is not None:
+        if used is not None and self._trim is not None:
+            if used >= self._limit_bytes:
+                # What is free but kept for later would hold the alarm up for ever, and so would
+                # garbage that is not old: while nothing moves, the collector does not come.
+                gc.collect(1)
+                self._trim(0)
+                used = self._sample()
+            elif self._is_worth_a_trim(used):
                 # What a load has left behind goes back to the system; what is in use does not
                 # move, so the cost is that of looking.
                 self._trim(0)
-                used = self._sample()
-                self._trimmed_bytes = used or 0
-                self._checks_since_trim = 0
-
-        if used is not None and used >= self._limit_bytes and self._trim is not None:
-            # Freed memory that the allocator keeps for later would hold the alarm up for ever.
-            self._trim(0)
-            used = self._sample()
+                used = self._trimmed(used)
 
         if used is not None and used >= self._limit_bytes * SHORT_FRACTION and self._on_short:
             self._pump.run(self._on_short)
@@ -129,6 +136,22 @@ class MemoryWatch:
         if is_over != self._is_over:
             self._is_over = is_over
             self._pump.run(lambda: self._set_alarm(is_over))
+
+    def _is_worth_a_trim(self, used: int) -> bool:
+        self._checks_since_trim += 1
+        if used > self._trimmed_bytes + TRIM_GROWTH_BYTES:
+            return self._checks_since_trim >= TRIM_CHECKS
+
+        return self._checks_since_trim >= self._patience and used > TRIM_FLOOR_BYTES
+
+    def _trimmed(self, before: int) -> int | None:
+        """See what a trim has brought."""
+        used = self._sample()
+        self._trimmed_bytes = used or 0
+        self._checks_since_trim = 0
+        has_helped = before - self._trimmed_bytes >= TRIM_GROWTH_BYTES
+        self._patience = TRIM_CHECKS if has_helped else min(2 * self._patience, TRIM_CHECKS_MAX)
+        return used
 
     def _on_timer(self) -> None:
         self._timer = self._pump.loop.call_later(SAMPLE_INTERVAL_S, self._on_timer)

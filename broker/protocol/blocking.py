@@ -13,23 +13,16 @@ __all__ = ["Blocking"]
 
 
 class Blocking:
-    """Whether a connection is blocked, and whether it was told.
+    """Whether a connection is blocked, and whether it was told."""
 
-    Args:
-        connection: which one.
+    __slots__ = ("_is_told", "is_on")
 
-    """
-
-    __slots__ = ("_connection", "_is_told", "is_on")
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self) -> None:
         self._is_told = False
         self.is_on = False
 
-    def begin(self) -> None:
+    def begin(self, connection: Connection) -> None:
         """A part of a content came under an alarm: nothing more is read (rules MA-02, MA-08)."""
-        connection = self._connection
         reason = connection.node.alarm_reason()
         self.is_on = True
         connection.link.pause_reading()
@@ -39,12 +32,11 @@ class Blocking:
 
         connection.log("info", "connection.blocked", {"reason": reason})
 
-    def end(self) -> bool:
+    def end(self, connection: Connection) -> bool:
         """The last alarm is over: reading goes on (rule MA-04). False when it was not blocked."""
         if not self.is_on:
             return False
 
-        connection = self._connection
         self.is_on = False
         if self._is_told:
             self._is_told = False
@@ -55,8 +47,8 @@ class Blocking:
 
         return True
 
-    def lift(self) -> None:
+    def lift(self, connection: Connection) -> None:
         """The connection ends: read on, without a word."""
         if self.is_on:
             self.is_on = False
-            self._connection.link.resume_reading()
+            connection.link.resume_reading()

@@ -392,3 +392,5 @@ class Channel:
 
         for consumer in consumers:
             consumer.queue.remove_consumer(consumer)
+
+        self.deliveries.end()

@@ -102,6 +102,7 @@ class Connection(ConnectionHandle):
     """
 
     __slots__ = (
+        "_ages",
         "_channel",
         "_decoder",
         "_handshake",
@@ -110,7 +111,6 @@ class Connection(ConnectionHandle):
         "_method_index",
         "_timer",
         "actor",
-        "ages",
         "blocking",
         "channel_max",
         "channels",
@@ -158,8 +158,8 @@ class Connection(ConnectionHandle):
         self._channel: Channel | None = None
         self._method_index: i64 = 0
         self._heartbeat: Heartbeat | None = None
-        self.ages = DeliveryAges(self)
-        self.blocking = Blocking(self)
+        self._ages: DeliveryAges | None = None
+        self.blocking = Blocking()
         # One deadline at a time: the handshake's, later that of a close.
         due_ms = node.deadlines.now_ms + node.settings.handshake_timeout_ms
         self._timer: Timer | None = node.deadlines.schedule(due_ms, self._handshake_timed_out)
@@ -192,6 +192,12 @@ class Connection(ConnectionHandle):
         self.set_state(GONE)
         self._cancel_timer()
         self.output.discard()
+        # Nothing may be left that leads back here: the collector would have to find it, and it
+        # comes seldom (`leveret serve`).
+        self._decoder.clear()
+        self._handshake = None
+        if self.actor is not None:
+            self.actor.connection = None
 
     def pause_output(self) -> None:
         """The socket takes no more for now."""
@@ -354,10 +360,10 @@ class Connection(ConnectionHandle):
         try:
             channel.handle_frame(decoder)
         except (AMQPChannelError, TurnTaken):
-            self.blocking.begin()
+            self.blocking.begin(self)
             raise
 
-        self.blocking.begin()
+        self.blocking.begin(self)
 
     # -- channel 0
 
@@ -643,13 +649,16 @@ class Connection(ConnectionHandle):
         del self.node.connections[self]
         self._cancel_timer()
         # What ends a connection is heard in any case: close-ok, or the end of the stream.
-        self.blocking.lift()
+        self.blocking.lift(self)
         heartbeat = self._heartbeat
         if heartbeat is not None:
             heartbeat.stop()
             self._heartbeat = None
 
-        self.ages.stop()
+        if self._ages is not None:
+            self._ages.stop()
+            self._ages = None
+
         channel_table.terminate_all(self)
         self._channel = None
         churn = self.node.churn
@@ -693,8 +702,16 @@ class Connection(ConnectionHandle):
 
     def alarms_changed(self) -> None:
         """Go on reading when the last alarm is over (rule MA-04)."""
-        if not self.node.alarms and self.blocking.end():
+        if not self.node.alarms and self.blocking.end(self):
             self.receive_data(b"")
+
+    @property
+    def ages(self) -> DeliveryAges:
+        """The watch over its unacked deliveries (rule MA-10)."""
+        if self._ages is None:
+            self._ages = DeliveryAges(self)
+
+        return self._ages
 
     @property
     def is_blocked(self) -> bool:

@@ -361,6 +361,18 @@ class PublishRun:
         """Nothing more is published: leave the room to others."""
         self._routes_may_grow = False
         self.forget_routes()
+        self._known_properties.clear()
+        self._forget_last()
+
+    def _forget_last(self) -> None:
+        """Nothing that comes is like the last publish."""
+        self._method_frame = b""
+        self._prefix = b""
+        self._shape = b""
+        self._size = 0
+        self._route = None
+        self._shape_route = None
+        self._properties = None
 
     def forget_routes(self) -> None:
         """Remember no address; leave to others what was remembered beyond the common share."""

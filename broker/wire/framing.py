@@ -173,6 +173,10 @@ class FrameDecoder:
         available: i64 = self.end - start
         if available < FRAME_HEADER:
             if not self._take_rest():
+                # What was read may be large, and the next read may be long in coming.
+                self.buffer = buffer[start : self.end]
+                self.position = 0
+                self.end = available
                 return False
 
             return self.next_frame()

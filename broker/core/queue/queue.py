@@ -676,6 +676,8 @@ class Queue(KeptMessages):
 
         orphans = list(self.consumers)
         self.consumers.clear()
+        self.active_consumer = None
+        self.rotation.clear()
         events = self.vhost.events
         for consumer in orphans:
             consumer.retire()
