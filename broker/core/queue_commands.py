@@ -170,7 +170,6 @@ def _create(vhost: VirtualHost, actor: Actor, name: str, request: QueueRequest) 
         exclusive=request.exclusive,
         durable=durable,
     )
-    vhost.release.check_shared_queue(durable=durable, exclusive=request.exclusive)
     owner = actor.connection if request.exclusive else None
     definition = QueueDefinition(durable, request.auto_delete, owner, arguments)
     queue = create_queue(queue_type, vhost, name, definition, settings=settings)

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from broker.errors import (
     CommandInvalid,
-    InternalFault,
     NotImplementedByBroker,
     PreconditionFailed,
 )
@@ -32,7 +31,6 @@ class Release(NamedTuple):
         version: what connection.start tells clients; they gate on it (rule C-16).
         closes_on_unknown_type: an unknown type of exchange closes the connection (rule E-20).
         missing_types: types of exchange that it does not have.
-        permits_transient_queues: that are not exclusive (rule Q-29).
         takes_first_version: ``x-queue-version: 1``.
         takes_any_mode: whatever ``x-queue-mode`` says.
         takes_master_locator: ``x-queue-master-locator`` (rule Q-29a).
@@ -50,7 +48,6 @@ class Release(NamedTuple):
     version: str = "4.2.0"
     closes_on_unknown_type: bool = False
     missing_types: frozenset[str] = frozenset()
-    permits_transient_queues: bool = True
     takes_first_version: bool = True
     takes_any_mode: bool = True
     takes_master_locator: bool = True
@@ -77,16 +74,6 @@ class Release(NamedTuple):
             raise CommandInvalid(text)
 
         raise PreconditionFailed(text)
-
-    def check_shared_queue(self, *, durable: bool, exclusive: bool) -> None:
-        """Refuse a queue that neither survives a restart nor belongs to anybody (rule Q-29).
-
-        Raises:
-            InternalFault: the release permits none.
-
-        """
-        if not durable and not exclusive and not self.permits_transient_queues:
-            raise InternalFault(deprecated("transient_nonexcl_queues"))
 
     def check_stream_nack(self, resource: str) -> None:
         """Refuse to take deliveries of a stream back (rule ST-06).
@@ -131,7 +118,6 @@ RELEASES: Final[dict[str, Release]] = {
     "4.3": Release(
         name="4.3",
         version="4.3.6",
-        permits_transient_queues=False,
         takes_first_version=False,
         takes_master_locator=False,
         has_channel_limit=False,

@@ -193,7 +193,7 @@ def test_simple_queue_puts_and_gets(connection: kombu.Connection, make_name: Nam
 
 def test_simple_buffer_is_transient(connection: kombu.Connection, make_name: NameMaker) -> None:
     name = make_name("buffer")
-    # Exclusive, because RabbitMQ 4.3 refuses shared transient queues by default.
+    # Exclusive, because a RabbitMQ may have been told not to permit shared transient queues.
     buffer = connection.SimpleBuffer(name, queue_opts={"exclusive": True})
     buffer.put("m")
     assert buffer.get(timeout=WITHIN_S).payload == "m"
