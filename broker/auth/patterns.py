@@ -194,7 +194,12 @@ def _ways_to_repeat(node: Repeat, length: int) -> float:
     if node.most is None or most > 64:
         return ENDLESS
 
-    return float(counts * min(ways**most, 1e18))
+    in_all = 1.0
+    for _ in range(most):
+        # Multiplied out, a few nested repeats are more than a float can hold.
+        in_all = min(in_all * ways, 1e18)
+
+    return counts * in_all
 
 
 # -- the machine
