@@ -37,6 +37,7 @@ class Release(NamedTuple):
         has_channel_limit: ``global`` means something in basic.qos (rule QS-03).
         takes_stream_nacks: basic.nack and basic.reject may concern streams (rule ST-06).
         delivery_limit: of quorum queues that name none; negative is none (rule QQ-09).
+        counts_every_return: to a quorum queue; basic.nack and basic.recover too (rule QQ-03).
         hash_words_max: ``#`` in one binding key of a topic exchange; 0 is no limit (rule E-85).
         frame_bytes_min: the smallest that a client may settle (rule C-41).
         message_bytes_max: the largest body; 0 is the broker's own default (rule P-02).
@@ -54,6 +55,7 @@ class Release(NamedTuple):
     has_channel_limit: bool = True
     takes_stream_nacks: bool = True
     delivery_limit: int = 20
+    counts_every_return: bool = True
     hash_words_max: int = 0
     frame_bytes_min: int = FRAME_BYTES_MIN
     message_bytes_max: int = 0
@@ -121,6 +123,7 @@ RELEASES: Final[dict[str, Release]] = {
         takes_first_version=False,
         takes_master_locator=False,
         has_channel_limit=False,
+        counts_every_return=False,
         hash_words_max=2,
         frame_bytes_min=8_192,
         message_bytes_max=16 * MIB,

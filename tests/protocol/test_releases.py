@@ -13,6 +13,7 @@ import pytest
 from broker.core.queue.quorum import QuorumQueue
 from broker.core.release import NO_RELEASE, RELEASES
 from broker.core.settings import NodeSettings
+from tests.helpers.core import plain_headers
 from tests.helpers.session import World, publish
 
 if TYPE_CHECKING:
@@ -167,6 +168,43 @@ def test_quorum_queues_give_up_by_themselves_or_never(release: str, limit: int) 
     queue = world.vhost.queues["q"]
     assert isinstance(queue, QuorumQueue)
     assert queue.delivery_limit == limit
+
+
+WAYS_BACK = {
+    "nack": Try("basic.nack", {"requeue": True}),
+    "reject": Try("basic.reject", {"requeue": True}),
+    "recover": Try("basic.recover", {"requeue": True}),
+    "channel": Try("channel.close", {"reply_code": 200}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_BACK)
+@pytest.mark.parametrize("release", ["", "3.10", "4.2", "4.3"])
+def test_a_way_back_to_a_quorum_queue_counts_or_does_not(way: str, release: str) -> None:
+    """Rules QQ-03, QQ-04: what live 4.3 does with each of them."""
+    counts = release != "4.3" or way in ("reject", "channel")
+    client = client_of(release)
+    arguments = {"x-queue-type": "quorum", "x-delivery-limit": 2}
+    client.ask(1, "queue.declare", queue="q", durable=True, arguments=arguments)
+    client.feed(publish(1, "q", b"hare"))
+    counted: list[tuple[object, object]] = []
+    tried = WAYS_BACK[way]
+    for _ in range(5):
+        heard = client.ask(1, "basic.get", queue="q")
+        if heard.name != "basic.get-ok":
+            break
+
+        headers = plain_headers(heard.properties)
+        counted.append((headers.get("x-delivery-count"), headers.get("x-acquired-count")))
+        tag = {"delivery_tag": heard.arguments["delivery_tag"]}
+        client.send(1, tried.name, **tried.arguments, **(tag if way in ("nack", "reject") else {}))
+        if way == "channel":
+            client.send(1, "channel.open")
+
+        client.heard()
+
+    failed = [(None, None), (1, 1), (2, 2)]
+    assert counted == (failed if counts else [(None, None), *((None, n) for n in range(1, 5))])
 
 
 def test_releases_are_known_by_their_names() -> None:

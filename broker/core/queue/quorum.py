@@ -51,9 +51,17 @@ RELIEVED_TENTHS: Final = 8
 
 
 class ReturnedMessage(Message):
-    """A message that was given back at least once: it tells in its headers how often (QQ-04)."""
+    """A message that was given back at least once: it tells in its headers how often (QQ-04).
 
-    __slots__ = ("plain_content", "return_count")
+    Attributes:
+        plain_content: as it was published: what leaves for another queue takes no count along
+            (rule DL-17).
+        return_count: returns that count against the delivery limit.
+        acquired_count: all of them; those of an earlier life only as far as they count.
+
+    """
+
+    __slots__ = ("acquired_count", "plain_content", "return_count")
 
     def __init__(self, message: Message) -> None:
         super().__init__(
@@ -66,9 +74,9 @@ class ReturnedMessage(Message):
         self.position = message.position
         self.deadline_ms = message.deadline_ms
         self.redelivered = True
-        # As it was published: what leaves for another queue takes no count along (rule DL-17).
         self.plain_content: bytes = message.content
         self.return_count: i64 = 0
+        self.acquired_count: i64 = 0
         self.take_record(message)
 
     def logged_content(self) -> bytes:
@@ -79,14 +87,27 @@ class ReturnedMessage(Message):
         """How often it was given back."""
         return self.return_count
 
-    def count_return(self) -> None:
-        """It has been given back once more."""
-        self.return_count += 1
-        count = Field("l", int(self.return_count))
+    def count_return(self, is_counted: bool) -> None:
+        """It has been given back once more; whether that counts is up to the release (QQ-03)."""
+        if is_counted:
+            self.return_count += 1
+
+        self.acquired_count += 1
+        self._tell_counts()
+
+    def take_count(self, count: int) -> None:
+        """It was given back that often in an earlier life."""
+        self.return_count = self.acquired_count = count
+        if count > 0:
+            self._tell_counts()
+
+    def _tell_counts(self) -> None:
+        headers = {"x-acquired-count": Field("l", int(self.acquired_count))}
+        if self.return_count > 0:
+            headers["x-delivery-count"] = Field("l", int(self.return_count))
+
         self.content = self.plain_content
-        raw = self.properties().raw
-        # Without what nobody counts here, failed and other deliveries apart, both are the same.
-        raw = set_headers(raw, {"x-acquired-count": count, "x-delivery-count": count})
+        raw = set_headers(self.properties().raw, headers)
         self.content = content_with_properties(self.plain_content, raw)
 
     def twin(self) -> Message:
@@ -94,6 +115,7 @@ class ReturnedMessage(Message):
         twin = ReturnedMessage(self)
         twin.plain_content = self.plain_content
         twin.return_count = self.return_count
+        twin.acquired_count = self.acquired_count
         return twin
 
 
@@ -351,9 +373,10 @@ class QuorumQueue(Queue):
             self._forget_all(messages)
             return
 
+        is_counted = is_failure or self.vhost.release.counts_every_return
         for message in messages:
             returned = self._returned(message)
-            returned.count_return()
+            returned.count_return(is_counted)
             count = int(returned.return_count)
             if 0 <= self._delivery_limit < count:
                 self._bury(returned, "delivery_limit")
@@ -412,7 +435,9 @@ class QuorumQueue(Queue):
             return 0
 
         longest = settings.delayed_retry_max_ms
-        return min(shortest * count, DELAY_MS_MAX if longest is None else longest, DELAY_MS_MAX)
+        return min(
+            shortest * max(1, count), DELAY_MS_MAX if longest is None else longest, DELAY_MS_MAX
+        )
 
     def _delayed_are_due(self, messages: list[Message]) -> None:
         for message in messages:
@@ -457,7 +482,7 @@ class QuorumQueue(Queue):
         super().append_state(records, [*unacked, *aside])
         deadlines = self.vhost.deadlines
         for message in [*self.ready.front(), *unacked, *aside]:
-            if message.record > 0 and message.return_count_logged() > 0:
+            if message.record > 0 and isinstance(message, ReturnedMessage):
                 append_returned(records, self, message, 0)
 
         for message, due_ms in self._delays.waiting():
@@ -487,8 +512,7 @@ class QuorumQueue(Queue):
 
         """
         returned = ReturnedMessage(message)
-        returned.return_count = count - 1
-        returned.count_return()
+        returned.take_count(count)
         returned.position = self.next_position
         self.next_position += 1
         self.has_deadlines = True
