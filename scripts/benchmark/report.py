@@ -61,7 +61,7 @@ def render_markdown(results: Results, only: str = "") -> str:
         lines += ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
         lines.append("")
 
-    lines.append(f"Median ± half the range. ↓: less is better. {facts_line(results)}.")
+    lines.append(f"Median ± half the range of several runs; one figure alone was measured once. ↓: less is better. {facts_line(results)}.")
     lines += notes(results)
     lines += [f"\nFailed: {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
@@ -152,6 +152,10 @@ def _foreign_note(results: Results) -> str:
 def _cell(series: Series | None) -> str:
     if series is None:
         return "-"
+
+    if len(series.values) == 1:
+        # What was measured once has no spread, and not one of zero.
+        return _number(series.median)
 
     return f"{_number(series.median)} ±{series.spread:.0%}"
 
