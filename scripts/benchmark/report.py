@@ -61,7 +61,8 @@ def render_markdown(results: Results, only: str = "") -> str:
         lines += ["| " + " | ".join(row) + " |" for row in [rows[0], rule, *rows[1:]]]
         lines.append("")
 
-    lines.append(f"Median ± half the range of several runs; one figure alone was measured once. ↓: less is better. {facts_line(results)}.")
+    legend = "Median ± half the range; without a range: measured once. ↓: less is better."
+    lines.append(f"{legend} {facts_line(results)}.")
     lines += notes(results)
     lines += [f"\nFailed: {error}" for error in results.errors]
     return "\n".join(lines) + "\n"
