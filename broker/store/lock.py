@@ -61,6 +61,7 @@ class DirectoryLock:
         """Let others have the directory; harmless when it was released before."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
+            _let_go(descriptor)
             os.close(descriptor)
 
 
@@ -110,3 +111,11 @@ def _take(descriptor: int) -> bool:
         return False
 
     return True
+
+
+def _let_go(descriptor: int) -> None:
+    if sys.platform != "win32":
+        import fcntl
+
+        # Closing it would not do while a child that was forked meanwhile has it too.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

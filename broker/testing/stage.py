@@ -7,23 +7,27 @@ Invariant: everything of the broker happens in its thread; who stands elsewhere 
 from __future__ import annotations
 
 import asyncio
+import selectors
 import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from broker.app import Application
 from broker.embedded import Broker as EmbeddedBroker
+from broker.errors import StartError
 from broker.testing.faults import Door, Plans
+from broker.testing.forks import let_go, watch
 from broker.testing.hand_clock import HandClock
 from broker.testing.history import Ledger
 from broker.testing.waiting import Bell, Waited, wait
 from broker.testing.wire import Tap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping
+    from collections.abc import Callable, Coroutine, Iterator
 
     from broker.core.message import Message
     from broker.core.node import Node
@@ -45,6 +49,9 @@ QUIET_TURNS: Final = 3
 """Turns of the loop without anything to read, after which nothing is on its way to the broker."""
 
 STEPS_PER_BREATH: Final = 64
+
+PORT_WAIT_S: Final = 2.0
+"""How long a restart waits for its port to be free again."""
 
 T = TypeVar("T")
 
@@ -112,6 +119,10 @@ class Stage:
         self._directory: str | None = None
         self._heard_count = 0
         self._player: _Player | None = None
+        self._selector: selectors.BaseSelector | None = None
+        # Why there is no broker though it has been started; empty for no reason.
+        self._absence = ""
+        self._is_elsewhere = False
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._end: asyncio.Event | None = None
@@ -134,9 +145,11 @@ class Stage:
             raise RuntimeError("the broker has been started already")
 
         started: Future[None] = Future()
+        self._absence = ""
         self._thread = threading.Thread(
-            target=lambda: asyncio.run(self._run(started)), name="leveret-test", daemon=True
+            target=lambda: self._play(started), name="leveret-test", daemon=True
         )
+        watch(self)
         self._thread.start()
         try:
             started.result()
@@ -146,6 +159,9 @@ class Stage:
 
     def stop(self) -> None:
         """End broker and thread; harmless when they have ended already."""
+        if self._is_elsewhere:
+            return
+
         thread, self._thread = self._thread, None
         if thread is None:
             return
@@ -165,6 +181,22 @@ class Stage:
     def is_running(self) -> bool:
         """Whether it has been started, and not stopped."""
         return self._thread is not None
+
+    def _play(self, started: Future[None]) -> None:
+        with asyncio.Runner(loop_factory=self._new_loop) as runner:
+            runner.run(self._run(started))
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        self._selector = selector = selectors.DefaultSelector()
+        return asyncio.SelectorEventLoop(selector)
+
+    def forked(self) -> None:
+        """This is a child of the process that the broker runs in."""
+        if self._thread is not None and not self._is_elsewhere:
+            self._is_elsewhere = True
+            self._absence = "it runs in the process that this one was forked from"
+            if self._selector is not None:
+                let_go(self._selector)
 
     async def _run(self, started: Future[None]) -> None:
         self._end = asyncio.Event()
@@ -187,16 +219,18 @@ class Stage:
 
     async def _raise_curtain(self) -> None:
         config = dict(self._config)
-        if self._is_durable:
+        storage = config.get("storage") or {}
+        if self._is_durable and not self._own_directory and isinstance(storage, Mapping):
             if self._directory is None:
                 self._directory = tempfile.mkdtemp(prefix="leveret-test-")
 
             # What is written need not outlive the machine, only the broker.
-            config.setdefault("storage", {"data_dir": self._directory, "sync": "none"})
+            config["storage"] = {"sync": "none", **storage, "data_dir": self._directory}
 
-        self._player = _Player(self, config)
-        await self._player.start()
-        self.port = self._player.port
+        player = _Player(self, config)
+        await player.start()
+        self._player = player
+        self.port = player.port
 
     def make_session(self, node: Node, link: Link, peer: Peer) -> Tap:
         """What stands between a socket and the core."""
@@ -209,23 +243,33 @@ class Stage:
         self._heard_count += 1
         self.bell.ring()
 
+    @property
+    def _own_directory(self) -> str:
+        """The data directory that the configuration names; empty if it names none."""
+        storage = self._config.get("storage")
+        return str(storage.get("data_dir") or "") if isinstance(storage, Mapping) else ""
+
     # -- reaching it
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The broker's loop."""
-        if self._loop is None:
-            raise RuntimeError("the broker is not running: use `with Broker() as broker`")
+        if self._loop is None or self._is_elsewhere:
+            raise self._is_not_running()
 
         return self._loop
 
     @property
     def player(self) -> _Player:
         """The broker that runs."""
-        if self._player is None:
-            raise RuntimeError("the broker is not running: use `with Broker() as broker`")
+        if self._player is None or self._is_elsewhere:
+            raise self._is_not_running()
 
         return self._player
+
+    def _is_not_running(self) -> RuntimeError:
+        reason = self._absence or "use `with Broker() as broker`"
+        return RuntimeError(f"the broker is not running: {reason}")
 
     @property
     def node(self) -> Node:
@@ -457,7 +501,13 @@ class Stage:
 
     def restart(self, *, is_crash: bool, keep: bool | None) -> Waited:
         """Stop the broker and start it again on the same port."""
-        if keep and not self._is_durable:
+        if keep is False and self._own_directory:
+            raise ValueError(
+                f"what is kept is in {self._own_directory}, which the configuration names: that is"
+                " not for a restart to delete"
+            )
+
+        if keep and not (self._is_durable or self._own_directory):
             raise ValueError(
                 "this broker keeps nothing: make it with durable=True, or mark the test with"
                 " @pytest.mark.leveret(durable=True)"
@@ -466,7 +516,21 @@ class Stage:
         return self.wait(lambda: self._restart(is_crash=is_crash, keep=keep), "restart()")
 
     async def _restart(self, *, is_crash: bool, keep: bool | None) -> None:
-        player = self.player
+        player, self._player = self._player, None
+        if player is not None:
+            self._absence = "it is being restarted"
+            await self._end_player(player, is_crash=is_crash)
+
+        if keep is False and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+        await self._raise_curtain_again()
+        self.ledger.note("", "the broker is back")
+        for act in self.on_restart:
+            await act()
+
+    async def _end_player(self, player: _Player, *, is_crash: bool) -> None:
         self.ledger.note("", "the broker crashes" if is_crash else "the broker stops")
         if is_crash:
             for tap in self.plans.taps:
@@ -476,12 +540,27 @@ class Stage:
         else:
             await player.stop(STOP_WAIT_S)
 
-        self._player = None
-        if keep is False and self._directory is not None:
-            shutil.rmtree(self._directory, ignore_errors=True)
-            self._directory = None
+    async def _raise_curtain_again(self) -> None:
+        """Start it where it was, as soon as its port can be had.
 
-        await self._raise_curtain()
-        self.ledger.note("", "the broker is back")
-        for act in self.on_restart:
-            await act()
+        Raises:
+            StartError: it cannot; another restart may try again.
+
+        """
+        end_s = time.monotonic() + PORT_WAIT_S
+        while True:
+            try:
+                await self._raise_curtain()
+            except StartError as problem:
+                if time.monotonic() < end_s:
+                    await asyncio.sleep(LOOK_S)
+                    continue
+
+                self._absence = f"its restart has failed ({problem}); restart() tries again"
+                raise
+            except BaseException as problem:
+                self._absence = f"its restart has failed ({problem}); restart() tries again"
+                raise
+
+            self._absence = ""
+            return
