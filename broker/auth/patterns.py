@@ -47,6 +47,13 @@ of the name again and again, matches nothing: it gives no right."""
 PROGRAM_MAX: Final = 1_000
 """Instructions that a pattern may become for the slow machine; ``x{500}`` is 500."""
 
+NODES_MAX: Final = 10_000
+"""Parts that are looked at for that, those that are repeated again for each time, in all that looks
+around as well: some ten milliseconds."""
+
+VISITED_SHIFT: Final = 10
+"""To clear a kilobyte for what was visited costs about as much as a step."""
+
 NAME_CHARACTERS_MAX: Final = 255
 """Of the names that patterns are for; longer ones are searched as well."""
 
@@ -262,6 +269,7 @@ class _Machine:
         size = len(name)
         # What was come to before is never tried again: it failed, or is being tried.
         visited = bytearray(len(steps) * (size + 1))
+        budget.left -= len(visited) >> VISITED_SHIFT
         for begin in begins:
             waiting = [(0, begin)]
             while waiting:
@@ -322,66 +330,94 @@ def _machine_of(tree: Node, quick_up_to: float) -> _Machine | None:
 
 
 def _assemble(tree: Node) -> _Machine:
-    steps: list[_Step] = []
-    _append(steps, tree)
-    steps.append(_Step(FOUND))
-    return _Machine(steps, is_anchored=_is_anchored(tree))
+    return _Assembly().machine_of(tree)
 
 
-def _append(steps: list[_Step], node: Node) -> None:
-    """Add what matches a node, and then goes on to the step behind it."""
-    if len(steps) > PROGRAM_MAX:
-        raise OverflowError
+class _Assembly:
+    """Makes the machines of one pattern: its own, and one for each part that looks around.
 
-    onward = len(steps) + 1
-    if isinstance(node, Letter):
-        steps.append(_Step(LETTER, onward, letter=node))
-    elif isinstance(node, Edge):
-        steps.append(_Step(EDGE, onward, edge=node))
-    elif isinstance(node, Sequence):
-        for part in node.parts:
-            _append(steps, part)
-    elif isinstance(node, Alternatives):
-        _append_choices(steps, node.choices)
-    elif isinstance(node, Look):
-        sight = _Sight(_assemble(node.body), node.is_wanted, node.behind)
-        steps.append(_Step(LOOK, onward, look=sight))
-    elif isinstance(node, Repeat):
-        _append_repeat(steps, node)
+    Such a part has one machine however often it is repeated: where it stands changes nothing.
 
+    """
 
-def _append_choices(steps: list[_Step], choices: tuple[Node, ...]) -> None:
-    ends: list[int] = []
-    for choice in choices[:-1]:
-        split = len(steps)
-        steps.append(_Step(SPLIT))
-        _append(steps, choice)
-        ends.append(len(steps))
-        steps.append(_Step(JUMP))
-        steps[split] = _Step(SPLIT, split + 1, len(steps))
+    __slots__ = ("_count", "_looks")
 
-    _append(steps, choices[-1])
-    for end in ends:
-        steps[end] = _Step(JUMP, len(steps))
+    def __init__(self) -> None:
+        self._count = 0
+        self._looks: dict[int, _Machine] = {}
 
+    def machine_of(self, tree: Node) -> _Machine:
+        """The machine for a whole pattern, or for such a part.
 
-def _append_repeat(steps: list[_Step], node: Repeat) -> None:
-    for _ in range(node.least):
-        _append(steps, node.body)
+        Raises:
+            OverflowError: all of them together would be too large.
 
-    if node.most is None:
-        split = len(steps)
-        steps.append(_Step(SPLIT))
-        _append(steps, node.body)
-        steps.append(_Step(JUMP, split))
-        steps[split] = _Step(SPLIT, split + 1, len(steps))
-        return
+        """
+        steps: list[_Step] = []
+        self._append(steps, tree)
+        steps.append(_Step(FOUND))
+        return _Machine(steps, is_anchored=_is_anchored(tree))
 
-    splits: list[int] = []
-    for _ in range(node.most - node.least):
-        splits.append(len(steps))
-        steps.append(_Step(SPLIT))
-        _append(steps, node.body)
+    def _append(self, steps: list[_Step], node: Node) -> None:
+        """Add what matches a node, and then goes on to the step behind it."""
+        self._count += 1
+        if self._count > NODES_MAX or len(steps) > PROGRAM_MAX:
+            raise OverflowError
 
-    for split in splits:
-        steps[split] = _Step(SPLIT, split + 1, len(steps))
+        onward = len(steps) + 1
+        if isinstance(node, Letter):
+            steps.append(_Step(LETTER, onward, letter=node))
+        elif isinstance(node, Edge):
+            steps.append(_Step(EDGE, onward, edge=node))
+        elif isinstance(node, Sequence):
+            for part in node.parts:
+                self._append(steps, part)
+        elif isinstance(node, Alternatives):
+            self._append_choices(steps, node.choices)
+        elif isinstance(node, Look):
+            steps.append(_Step(LOOK, onward, look=self._sight_of(node)))
+        elif isinstance(node, Repeat):
+            self._append_repeat(steps, node)
+
+    def _sight_of(self, node: Look) -> _Sight:
+        machine = self._looks.get(id(node))
+        if machine is None:
+            machine = self.machine_of(node.body)
+            self._looks[id(node)] = machine
+
+        return _Sight(machine, node.is_wanted, node.behind)
+
+    def _append_choices(self, steps: list[_Step], choices: tuple[Node, ...]) -> None:
+        ends: list[int] = []
+        for choice in choices[:-1]:
+            split = len(steps)
+            steps.append(_Step(SPLIT))
+            self._append(steps, choice)
+            ends.append(len(steps))
+            steps.append(_Step(JUMP))
+            steps[split] = _Step(SPLIT, split + 1, len(steps))
+
+        self._append(steps, choices[-1])
+        for end in ends:
+            steps[end] = _Step(JUMP, len(steps))
+
+    def _append_repeat(self, steps: list[_Step], node: Repeat) -> None:
+        for _ in range(node.least):
+            self._append(steps, node.body)
+
+        if node.most is None:
+            split = len(steps)
+            steps.append(_Step(SPLIT))
+            self._append(steps, node.body)
+            steps.append(_Step(JUMP, split))
+            steps[split] = _Step(SPLIT, split + 1, len(steps))
+            return
+
+        splits: list[int] = []
+        for _ in range(node.most - node.least):
+            splits.append(len(steps))
+            steps.append(_Step(SPLIT))
+            self._append(steps, node.body)
+
+        for split in splits:
+            steps[split] = _Step(SPLIT, split + 1, len(steps))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from time import process_time
 from typing import Final
 
 import pytest
@@ -55,6 +57,31 @@ def test_a_bomb_takes_no_more_steps_than_there_are(
 
     assert len(budgets) == len(NAMES)
     assert all(0 <= budget.left < STEPS_MAX for budget in budgets)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("(a+)+(?:){99999999}b", id="nothing-very-often"),
+        pytest.param("(a+)+(((?:){999}){999}){999}b", id="nothing-in-nests"),
+        pytest.param("(a+)+" + "(?!" * 9 + "x" + "){60}" * 9 + "b", id="looks-in-looks"),
+        pytest.param("(a+)+" + "(?!x{900})" * 300 + "b", id="many-large-looks"),
+    ],
+)
+def test_what_is_repeated_is_counted_before_it_is_made(text: str) -> None:
+    """Fuzzing found a pattern of 200 characters that took five seconds to be made."""
+    began = process_time()
+    with contextlib.suppress(PatternError):
+        Pattern(text).matches("a" * 255)
+
+    assert process_time() - began < 2
+
+
+def test_a_look_that_is_repeated_is_one() -> None:
+    """Else the parts of it would count for each time, and this would be too many."""
+    pattern = Pattern("(x+x+)+(?:(?!" + "ab?" * 100 + "c)[a-z]){90}!")
+    assert pattern.matches("xx" + "q" * 90 + "!")
+    assert not pattern.matches("xx" + "q" * 89 + "!")
 
 
 def test_what_takes_too_many_steps_matches_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
