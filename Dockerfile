@@ -3,7 +3,7 @@
 FROM python:3.13-slim AS build
 RUN apt-get update && apt-get install --no-install-recommends --yes gcc libc6-dev
 WORKDIR /source
-COPY pyproject.toml setup.py README.md LICENSE ./
+COPY pyproject.toml setup.py leveret_pytest.py README.md LICENSE ./
 COPY broker ./broker
 COPY requirements/run.txt ./requirements/run.txt
 # LEVERET_PURE=0: an image that is not compiled is a failed build. The constraints are the versions that were tested.

@@ -22,7 +22,7 @@ pytest.register_assert_rewrite("tests.helpers")
 
 # Where Leveret is not installed, nobody finds its plugin.
 _IS_INSTALLED = any(one.name == "leveret" for one in entry_points(group="pytest11"))
-pytest_plugins = ["pytester"] if _IS_INSTALLED else ["pytester", "broker.testing.plugin"]
+pytest_plugins = ["pytester"] if _IS_INSTALLED else ["pytester", "leveret_pytest"]
 
 # Shared, loaded machines make deadlines lie: an example that hangs is caught by the test's timeout.
 _BASE = settings(

@@ -46,7 +46,8 @@ def project_files() -> list[Path]:
         for path in (ROOT / "broker").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     )
-    return sorted([*map(Path, ("setup.py", "pyproject.toml", "README.md", "LICENSE")), *package])
+    beside = ("setup.py", "pyproject.toml", "README.md", "LICENSE", "leveret_pytest.py")
+    return sorted([*map(Path, beside), *package])
 
 
 def digest_of(paths: Iterable[Path]) -> str:

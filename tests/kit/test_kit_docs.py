@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import broker
-from tests.helpers.kit_plugin import PLUGIN
+from tests.helpers.kit_plugin import PLUGIN, set_path
 
 if TYPE_CHECKING:
     import pytest
@@ -21,7 +20,7 @@ SECONDS_MAX = 15
 def test_every_example_of_the_page_passes(
     pytester: Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(broker.__file__).resolve().parents[1]))
+    set_path(monkeypatch)
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(blocks) >= 6
     pytester.makeini("[pytest]\nasyncio_default_fixture_loop_scope = function\n")

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from broker.testing import Broker
-from tests.helpers.kit_plugin import PLUGIN
+from tests.helpers.kit_plugin import PLUGIN, set_path
 
 if TYPE_CHECKING:
     from pytest import Pytester  # noqa: PT013 - a type
 
+PROJECT = Path(__file__).resolve().parents[2]
 OPTIONS = (*PLUGIN, "-p", "no:cacheprovider")
 
 
@@ -32,14 +35,52 @@ def run(pytester: Pytester) -> Pytester:
 
 def test_importing_the_plugin_imports_nothing_of_the_broker() -> None:
     program = (
-        "import sys, broker.testing.plugin\n"
+        "import sys, leveret_pytest\n"
         "print(sorted(name for name in sys.modules if name.startswith('broker')))"
     )
     found = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
 
-    assert found.stdout.strip() == "['broker', 'broker.testing', 'broker.testing.plugin']"
+    assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "path", ["broker.py", "broker/__init__.py", "broker/testing/__init__.py"], ids=str
+)
+def test_a_program_may_have_a_broker_of_its_own(
+    pytester: Pytester, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """It runs as ever; who asks for a fixture all the same is told what is in the way."""
+    own = pytester.path / path
+    for folder in [one for one in own.parents if pytester.path in one.parents]:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "__init__.py").touch()
+
+    own.write_text("")
+    package = pytester.path / path.partition("/")[0]
+    test = pytester.makepyfile(
+        """
+        def test_own():
+            import broker
+
+        def test_fixture(leveret):
+            pass
+        """
+    )
+    set_path(monkeypatch, str(pytester.path))
+
+    result = pytester.runpytest_subprocess(*OPTIONS, test, timeout=30)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines([f"*but here `broker` is {package}*: rename that*"])
+
+
+def test_the_entry_point_is_a_module_of_its_own_name() -> None:
+    settings = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
+    [name] = settings["project"]["entry-points"]["pytest11"].values()
+    assert settings["tool"]["setuptools"]["py-modules"] == [name]
+    assert (PROJECT / f"{name}.py").exists()
 
 
 @pytest.mark.parametrize("isolation", ["broker", "vhost"])
@@ -176,6 +217,12 @@ def test_options_come_from_the_configuration_too(run: Pytester) -> None:
         pytest.param("'4.3'", "'4.3' is not an option", id="positional"),
         pytest.param("isolation='none'", "leveret_isolation is none", id="isolation"),
         pytest.param("compat='rabbitmq-9'", "rabbitmq", id="compat"),
+        pytest.param("compat=4.3", "compat is a text such as", id="compat-float"),
+        pytest.param(
+            "config=[1]", "config is a mapping like a configuration, not [1]", id="config"
+        ),
+        pytest.param("definitions=['x']", "definitions is a path, or a mapping", id="definitions"),
+        pytest.param("durable='no'", "durable is True or False, not 'no'", id="durable"),
     ],
 )
 def test_wrong_options_are_told(run: Pytester, mark: str, text: str) -> None:
@@ -191,6 +238,30 @@ def test_wrong_options_are_told(run: Pytester, mark: str, text: str) -> None:
     result = run.runpytest_inprocess(*OPTIONS)
     result.assert_outcomes(errors=1)
     assert text in result.stdout.str()
+
+
+@pytest.mark.parametrize("fixture", ["leveret_session", "leveret_module"])
+def test_a_mark_that_nothing_heeds_is_an_error(run: Pytester, fixture: str) -> None:
+    run.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.mark.leveret(compat="rabbitmq-4.3")
+        def test_function({fixture}):
+            pass
+
+        @pytest.mark.leveret(compat="rabbitmq-4.3")
+        class TestClass:
+            def test_method(self, {fixture}):
+                pass
+
+            def test_other(self, {fixture}, leveret):
+                pass
+        """
+    )
+    result = run.runpytest_inprocess(*OPTIONS)
+    result.assert_outcomes(errors=2, passed=1)
+    result.stdout.fnmatch_lines([f"*test_function has no effect on {fixture}: use the fixture*"])
 
 
 def test_a_test_that_fails_shows_the_story(run: Pytester) -> None:

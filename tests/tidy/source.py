@@ -61,7 +61,7 @@ class Source(NamedTuple):
 
 @functools.cache
 def python_sources() -> tuple[Source, ...]:
-    paths = [PROJECT / "setup.py"]
+    paths = [PROJECT / "setup.py", PROJECT / "leveret_pytest.py"]
     for root in PYTHON_ROOTS:
         paths += (path for path in (PROJECT / root).rglob("*.py") if not _is_generated(path))
 

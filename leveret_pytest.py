@@ -1,7 +1,8 @@
-"""The pytest plugin: fixtures, options, and the story of a test that fails. Layer: testing.
+"""The pytest plugin: fixtures, options, and the story of a test that fails.
 
 pytest loads this with every run where Leveret is installed. Invariant: until a test asks for one of
-the fixtures, nothing of the broker is imported, and nothing else is done.
+the fixtures, nothing of the broker is imported, and nothing else is done. It stands beside the
+package, because a program under test may well have a module of its own that is called broker.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from types import UnionType
 
     from broker.testing.broker import Broker
 
@@ -29,6 +31,13 @@ MARKER: Final = (
 OPTIONS: Final = frozenset({"isolation", "compat", "durable", "definitions", "config"})
 OWN_BROKER: Final = ("compat", "durable", "config")
 """Options that a virtual host on a broker of others cannot have."""
+
+KINDS: Final[dict[str, tuple[type | UnionType, str]]] = {
+    "compat": (str, 'a text such as "rabbitmq-4.3"'),
+    "config": (Mapping, "a mapping like a configuration"),
+    "definitions": (Mapping | str | os.PathLike, "a path, or a mapping of exported definitions"),
+    "durable": (bool, "True or False"),
+}
 
 BROKER: Final = "broker"
 VHOST: Final = "vhost"
@@ -73,16 +82,29 @@ def pytest_runtest_makereport(
 
 def _brokers_of(item: pytest.Item) -> list[Broker]:
     """The brokers that a test has got; none, without an import, where none was ever made."""
-    module = sys.modules.get("broker.testing.broker")
+    kind = getattr(sys.modules.get("broker.testing.broker"), "Broker", None)
     funcargs: dict[str, object] = getattr(item, "funcargs", {})
-    if module is None:
+    if not isinstance(kind, type) or not hasattr(kind, "fresh_vhost"):
         return []
 
-    return [
-        value
-        for value in funcargs.values()
-        if isinstance(value, module.Broker) and value.stage.is_running
-    ]
+    found = [value for value in funcargs.values() if isinstance(value, kind)]
+    return [broker for broker in cast("list[Broker]", found) if broker.stage.is_running]
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse a mark that nothing heeds: brokers of several tests are not made for one of them."""
+    names = set(getattr(item, "fixturenames", ()))
+    wider = names & {"leveret_module", "leveret_session"}
+    if not wider or "leveret" in names:
+        return
+
+    for node, _ in item.iter_markers_with_node("leveret"):
+        if isinstance(node, pytest.Item | pytest.Class):
+            raise pytest.UsageError(
+                f"pytest.mark.leveret at {node.name} has no effect on"
+                f" {' and '.join(sorted(wider))}: use the fixture `leveret`, or mark the module for"
+                " `leveret_module`"
+            )
 
 
 @pytest.fixture
@@ -149,22 +171,45 @@ def _options_of(
     if options["isolation"] not in (BROKER, VHOST):
         raise pytest.UsageError(f"leveret_isolation is {options['isolation']}: broker or vhost?")
 
+    for name, (kind, what) in KINDS.items():
+        value = options.get(name)
+        if value is not None and not isinstance(value, kind):
+            raise pytest.UsageError(f"pytest.mark.leveret: {name} is {what}, not {value!r}")
+
     return options
 
 
 def _new_broker(options: dict[str, object]) -> Broker:
-    from broker.testing.broker import Broker
-
     config = options.get("config")
     compat = options.get("compat")
-    assert config is None or isinstance(config, dict)
+    assert config is None or isinstance(config, Mapping)
     assert compat is None or isinstance(compat, str)
-    return Broker(
+    make = _broker_class()
+    return make(
         config,
         compat=compat,
         durable=bool(options.get("durable")),
         definitions=_definitions_in(options),
     )
+
+
+def _broker_class() -> type[Broker]:
+    """Leveret's, where ``broker`` is Leveret."""
+    try:
+        from broker.testing.broker import Broker
+    except ModuleNotFoundError as problem:
+        if problem.name not in ("broker", "broker.testing", "broker.testing.broker"):
+            raise
+
+        other = sys.modules.get("broker")
+        pytest.fail(
+            f"the fixtures of Leveret need its package `broker`, but here `broker` is"
+            f" {getattr(other, '__file__', None) or other}: rename that, or keep it from being"
+            " found first (pytest's --import-mode=importlib puts no folder of tests on sys.path)",
+            pytrace=False,
+        )
+
+    return Broker
 
 
 def _definitions_in(options: dict[str, object]) -> Definitions | None:
