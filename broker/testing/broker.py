@@ -7,6 +7,7 @@ beside that may be asked from any thread.
 from __future__ import annotations
 
 import asyncio
+import math
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -17,7 +18,7 @@ from broker.testing.celery import celery_config
 from broker.testing.compat import config_with_compat
 from broker.testing.faults import Faults
 from broker.testing.history import History
-from broker.testing.stage import PATIENCE_S, Stage
+from broker.testing.stage import PATIENCE_S, SETTLE_S, Stage
 from broker.testing.views import (
     ConnectionView,
     ConsumerView,
@@ -61,7 +62,9 @@ class ClockControl:
         """Whether it stands still."""
         return self._stage.clock.is_frozen
 
-    def advance(self, seconds: float, *, patience: float = PATIENCE_S) -> Waited:
+    def advance(
+        self, seconds: float, *, patience: float = PATIENCE_S, settle: float = SETTLE_S
+    ) -> Waited:
         """Let time pass at once, from one thing that is due to the next, in order.
 
         Whenever something was delivered on the way, its consumer gets real time to settle it before
@@ -72,13 +75,17 @@ class ClockControl:
             seconds: how much.
             patience: real seconds that a consumer has for one delivery; one that is held longer is
                 not waited for any more.
+            settle: real seconds of silence from clients after a delivery that was acknowledged,
+                or needs no acknowledgement. Nobody says when the work on such a one is done: give
+                more than a consumer works that acknowledges first, or 0 where none does.
 
         """
-        if seconds < 0:
-            raise ValueError("time does not go back")
+        for name, value in (("seconds", seconds), ("patience", patience), ("settle", settle)):
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} is {value}: it must be finite, and time does not go back")
 
         stage = self._stage
-        return stage.wait(lambda: stage.advance(seconds, patience), "clock.advance()")
+        return stage.wait(lambda: stage.advance(seconds, patience, settle), "clock.advance()")
 
     def freeze(self) -> None:
         """Stand still from now on: time passes by :meth:`advance` alone."""

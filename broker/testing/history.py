@@ -7,6 +7,7 @@ never changed.
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import content_body
@@ -209,6 +210,9 @@ class Ledger(Witness):
         events: what has happened, as far as it is kept.
         lost_count: events beyond what is kept.
         count: events there ever were.
+        freed_count: deliveries that nothing more need be heard of, though their consumers may well
+            be at work on them: acknowledged ones, and those without acknowledgement.
+        freed_s: when the last one of them became that, in real seconds.
 
     """
 
@@ -219,6 +223,8 @@ class Ledger(Witness):
         self.events: list[Event] = []
         self.lost_count = 0
         self.count = 0
+        self.freed_count = 0
+        self.freed_s = 0.0
         self._message_count = 0
         # Copies of a message share its content, which is what tells it from others of equal bytes.
         # The content is kept, so that no other one can be in its place in memory.
@@ -283,7 +289,14 @@ class Ledger(Witness):
         if numbered is not None:
             numbered.append(record)
 
+    def _freed(self) -> None:
+        self.freed_count += 1
+        self.freed_s = time.monotonic()
+
     def delivered(self, message: Message, consumer: Consumer, no_ack: bool) -> None:
+        if no_ack:
+            self._freed()
+
         queue = consumer.queue
         self._add(
             Event(
@@ -303,6 +316,9 @@ class Ledger(Witness):
     def settling(self, messages: list[Message], how: str) -> None:
         verb, _, back = how.partition("-")
         kind = {"ack": "acked", "nack": "nacked", "reject": "rejected"}.get(verb, "requeued")
+        if verb == "ack":
+            self._freed()
+
         for message in messages:
             consumer = message.consumer
             assert consumer is not None

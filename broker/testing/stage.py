@@ -7,6 +7,8 @@ Invariant: everything of the broker happens in its thread; who stands elsewhere 
 from __future__ import annotations
 
 import asyncio
+import inspect
+import math
 import selectors
 import shutil
 import tempfile
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from broker.core.queue.queue import Queue
     from broker.protocol.link import Link, Peer
 
-__all__ = ["PATIENCE_S", "Stage"]
+__all__ = ["PATIENCE_S", "SETTLE_S", "Stage"]
 
 PATIENCE_S: Final = 0.5
 """Real seconds that a client has for a delivery while the clock waits for it."""
@@ -48,12 +50,38 @@ STOP_WAIT_S: Final = 0.05
 QUIET_TURNS: Final = 3
 """Turns of the loop without anything to read, after which nothing is on its way to the broker."""
 
+QUIET_MAX_S: Final = 0.25
+"""How long clients are listened to that never stop sending, before what they did is looked at."""
+
+SETTLE_S: Final = 0.05
+"""Real seconds of silence after which a client has done what it does with a delivery."""
+
 STEPS_PER_BREATH: Final = 64
 
 PORT_WAIT_S: Final = 2.0
 """How long a restart waits for its port to be free again."""
 
 T = TypeVar("T")
+
+
+def _is_so(answer: object, name: str) -> bool:
+    """Whether a condition holds.
+
+    Raises:
+        TypeError: it has not said so, but something that must be awaited first.
+
+    """
+    if inspect.isawaitable(answer):
+        kind = type(answer).__name__
+        if inspect.iscoroutine(answer):
+            answer.close()
+
+        raise TypeError(
+            f"the condition of {name} returned a {kind}, which is true whatever comes of it:"
+            " give a plain function that asks the broker, or await it in a loop of your own"
+        )
+
+    return bool(answer)
 
 
 class _Player(EmbeddedBroker):
@@ -118,6 +146,10 @@ class Stage:
         self._is_durable = is_durable
         self._directory: str | None = None
         self._heard_count = 0
+        self._heard_s = 0.0
+        self._freed_seen = 0
+        self._patience_s = PATIENCE_S
+        self._settle_s = SETTLE_S
         self._player: _Player | None = None
         self._selector: selectors.BaseSelector | None = None
         # Why there is no broker though it has been started; empty for no reason.
@@ -241,6 +273,7 @@ class Stage:
 
     def _heard(self) -> None:
         self._heard_count += 1
+        self._heard_s = time.monotonic()
         self.bell.ring()
 
     @property
@@ -320,7 +353,7 @@ class Stage:
             AssertionError: it does not in time.
 
         """
-        return self._wait(lambda: self._looks(condition, timeout_s, complaint), name)
+        return self._wait(lambda: self._looks(condition, timeout_s, complaint, name), name)
 
     def _wait(
         self, steps: Callable[[], Iterator[Coroutine[object, object, None]]], name: str
@@ -335,15 +368,16 @@ class Stage:
         condition: Callable[[], object],
         timeout_s: float,
         complaint: Callable[[str], str],
+        name: str,
     ) -> Iterator[Coroutine[object, object, None]]:
         """Look at a condition again and again; yields what is to be done in the loop between."""
         end_s = time.monotonic() + timeout_s
-        yield self.quiet()
+        yield self.quiet(end_s)
         while True:
             seen = self._happened_count
             last = ""
             try:
-                if condition():
+                if _is_so(condition(), name):
                     return
             except AssertionError as problem:
                 last = str(problem)
@@ -351,23 +385,27 @@ class Stage:
             if time.monotonic() >= end_s:
                 raise AssertionError(complaint(last))
 
-            yield self._look_later(seen)
+            yield self._look_later(seen, end_s)
 
-    async def _look_later(self, seen: int) -> None:
+    async def _look_later(self, seen: int, end_s: float) -> None:
         if self._happened_count == seen:
             await self._look_away()
 
-        await self.quiet()
+        await self.quiet(end_s)
 
     @property
     def _happened_count(self) -> int:
         return self._heard_count + self.ledger.count
 
-    async def quiet(self) -> None:
-        """Return when nothing that was sent to the broker is still unread."""
+    async def quiet(self, end_s: float = math.inf) -> None:
+        """Return when nothing that was sent to the broker is still unread.
+
+        Clients that go on sending are not listened to for ever, and not beyond ``end_s``.
+        """
         turns = 0
         seen = self._heard_count
-        while turns < QUIET_TURNS:
+        end_s = min(end_s, time.monotonic() + QUIET_MAX_S)
+        while turns < QUIET_TURNS and time.monotonic() < end_s:
             await asyncio.sleep(0)
             turns = turns + 1 if self._heard_count == seen else 0
             seen = self._heard_count
@@ -385,16 +423,17 @@ class Stage:
 
     # -- moving its time
 
-    async def advance(self, seconds: float, patience_s: float) -> None:
+    async def advance(self, seconds: float, patience_s: float, settle_s: float) -> None:
         """Let time pass, from one thing that is due to the next; clients get their turn between.
 
         Who asks for it meanwhile waits until this has passed.
         """
         assert self._passing is not None
         async with self._passing:
-            await self._advance(seconds, patience_s)
+            self._patience_s, self._settle_s = patience_s, settle_s
+            await self._advance(seconds)
 
-    async def _advance(self, seconds: float, patience_s: float) -> None:
+    async def _advance(self, seconds: float) -> None:
         clock = self.clock
         was_frozen = clock.is_frozen
         pump = self.player.app.pump
@@ -402,7 +441,7 @@ class Stage:
         pump.clock_moved()
         target_s = clock.monotonic() + seconds
         try:
-            await self._let_clients_work(patience_s)
+            await self._let_clients_work()
             steps = 0
             while True:
                 due_s = self.node.next_deadline()
@@ -410,13 +449,13 @@ class Stage:
                     break
 
                 clock.move_to(due_s)
-                await self._step(patience_s)
+                await self._step()
                 steps += 1
                 if steps % STEPS_PER_BREATH == 0:
                     await asyncio.sleep(0)
 
             clock.move_to(target_s)
-            await self._step(patience_s)
+            await self._step()
         finally:
             if not was_frozen:
                 clock.resume()
@@ -424,7 +463,7 @@ class Stage:
             if self._player is not None:
                 self.player.app.pump.clock_moved()
 
-    async def _step(self, patience_s: float) -> None:
+    async def _step(self) -> None:
         pump = self.player.app.pump
         seen = self.ledger.count
         pump.advance()
@@ -434,9 +473,28 @@ class Stage:
         self.node.run_deadlines()
         pump.settle()
         if self.ledger.count != seen:
-            await self._let_clients_work(patience_s)
+            await self._let_clients_work()
 
-    async def _let_clients_work(self, patience_s: float) -> None:
+    async def _let_clients_work(self) -> None:
+        """Wait until clients have done what they do with what they got, as far as can be told."""
+        end_s = math.inf
+        while True:
+            await self._let_clients_settle(self._patience_s)
+            ledger = self.ledger
+            if ledger.freed_count == self._freed_seen:
+                return
+
+            # Of these deliveries nobody says any more when the work on them is done.
+            self._freed_seen = ledger.freed_count
+            end_s = min(end_s, time.monotonic() + max(self._patience_s, self._settle_s))
+            while (now_s := time.monotonic()) < end_s:
+                left_s = max(self._heard_s, ledger.freed_s) + self._settle_s - now_s
+                if left_s <= 0:
+                    break
+
+                await self.bell.wait(min(left_s, LOOK_S))
+
+    async def _let_clients_settle(self, patience_s: float) -> None:
         """Wait until clients have settled what they got, as long as patience lasts for each."""
         while True:
             await self.quiet()
