@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -29,7 +30,7 @@ from broker.testing.views import (
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from types import TracebackType
 
     from broker.testing.topology import Topology
@@ -119,6 +120,8 @@ class Broker:
             virtual host at the start.
         host: where to listen.
         port: where to listen; 0 takes any free port.
+        vhost: which of the configuration's virtual hosts this is about; ``/`` or else the first, if
+            not named.
 
     """
 
@@ -131,6 +134,7 @@ class Broker:
         definitions: Mapping[str, object] | str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
+        vhost: str = "",
     ) -> None:
         self.stage = Stage(
             config_with_compat(config or {}, compat),
@@ -138,10 +142,9 @@ class Broker:
             host=host,
             port=port,
         )
-        self.vhost = DEFAULT_VHOST
+        self.vhost = vhost or _first_vhost(config or {})
         self._is_guest = False
         self._definitions = definitions
-        self._vhost_count = 0
 
     # -- its life
 
@@ -157,10 +160,20 @@ class Broker:
             self.stage.start()
             self.stage.on_restart.append(self._load_definitions_again)
 
-        if self._definitions is not None:
-            self.topology.load(self._definitions).block()
+        try:
+            self._check_vhost()
+            if self._definitions is not None:
+                self.topology.load(self._definitions).block()
+        except BaseException:
+            self.stop()
+            raise
 
         return self
+
+    def _check_vhost(self) -> None:
+        names = self.stage.call(lambda: sorted(self.stage.node.vhosts))
+        if self.vhost not in names:
+            raise LookupError(f"no vhost {self.vhost!r}; there are: {', '.join(names) or 'none'}")
 
     def stop(self) -> None:
         """End it; a virtual host of somebody else's broker is deleted instead. Harmless twice."""
@@ -203,11 +216,9 @@ class Broker:
         """
         fresh = Broker.__new__(Broker)
         fresh.stage = self.stage
-        self._vhost_count += 1
-        fresh.vhost = f"test-{self._vhost_count}"
+        fresh.vhost = f"test-{next(self.stage.vhost_numbers)}"
         fresh._is_guest = True
         fresh._definitions = definitions
-        fresh._vhost_count = 0
 
         self.stage.call(fresh._move_in)
         self.stage.on_restart.append(fresh._move_in_again)
@@ -392,3 +403,12 @@ class Broker:
     def __repr__(self) -> str:
         state = self.url if self.stage.is_running else "not running"
         return f"<Broker {state}>"
+
+
+def _first_vhost(config: Mapping[str, object]) -> str:
+    """The virtual host of a configuration that a broker is about, if nobody says."""
+    named = config.get("vhosts")
+    if not isinstance(named, Mapping) or not named or DEFAULT_VHOST in named:
+        return DEFAULT_VHOST
+
+    return str(next(iter(named)))

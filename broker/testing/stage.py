@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import itertools
 import selectors
 import shutil
 import tempfile
@@ -155,6 +156,7 @@ class Stage:
         # Why there is no broker though it has been started; empty for no reason.
         self._absence = ""
         self._is_elsewhere = False
+        self.vhost_numbers = itertools.count(1)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._end: asyncio.Event | None = None
