@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import itertools
+import math
 import selectors
 import shutil
 import tempfile
