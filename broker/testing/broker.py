@@ -125,7 +125,7 @@ class Broker:
 
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first are named
         self,
         config: Mapping[str, object] | None = None,
         *,

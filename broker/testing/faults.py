@@ -41,6 +41,8 @@ class Door:
 
     def __init__(self) -> None:
         self.refusals_left: int | None = 0
+        # The virtual host that asked for it; None is the broker itself.
+        self.vhost: str | None = None
         self.user: str | None = None
 
     def guard(self, node: Node) -> None:
@@ -96,6 +98,15 @@ class _Loss:
 
         self.count += 1
         return self.count >= self.number
+
+
+class _Nacks:
+    """Answers that are to be nacks."""
+
+    def __init__(self, left: int, client: str, vhost: str | None) -> None:
+        self.left = left
+        self.client = client
+        self.vhost = vhost
 
 
 class HeldConfirms:
@@ -181,9 +192,7 @@ class Plans:
         self._on_heard = on_heard
         self._losses: list[_Loss] = []
         self._held: list[HeldConfirms] = []
-        self._nacks_left = 0
-        self._nack_client = ""
-        self._nack_vhost: str | None = None
+        self._nacks: list[_Nacks] = []
         self.taps: list[Tap] = []
 
     def add_loss(self, loss: _Loss) -> None:
@@ -200,33 +209,36 @@ class Plans:
             self._held.remove(held)
 
     def nack_next(self, count: int, client: str, vhost: str | None) -> None:
-        """Turn the next answers into nacks."""
-        self._nacks_left, self._nack_client, self._nack_vhost = count, client, vhost
+        """Turn the next answers into nacks; takes the place of what the same was told before."""
+        self._nacks = [one for one in self._nacks if (one.client, one.vhost) != (client, vhost)]
+        if count > 0:
+            self._nacks.append(_Nacks(count, client, vhost))
 
-    def clear(self) -> None:
-        """Disarm everything; what is held goes out."""
-        self._losses.clear()
-        self._nacks_left = 0
+    def clear(self, vhost: str | None) -> None:
+        """Disarm everything of a virtual host, or of all of them; what is held goes out."""
+        self._losses = [one for one in self._losses if vhost not in (None, one.vhost)]
+        self._nacks = [one for one in self._nacks if vhost not in (None, one.vhost)]
         for held in list(self._held):
-            held._let_go()
+            if vhost in (None, held._vhost):
+                held._let_go()
 
     # -- what the taps ask
 
     def takes_confirms(self, tap: Tap) -> bool:
-        return self._nacks(tap) or any(held.is_for(tap) for held in self._held)
+        return bool(self._nacks_for(tap)) or any(held.is_for(tap) for held in self._held)
 
-    def _nacks(self, tap: Tap) -> bool:
-        return self._nacks_left > 0 and _is_meant(
-            tap.connection, self._nack_client, self._nack_vhost
-        )
+    def _nacks_for(self, tap: Tap) -> list[_Nacks]:
+        return [one for one in self._nacks if _is_meant(tap.connection, one.client, one.vhost)]
 
     def take_confirms(self, confirms: list[Confirm]) -> None:
         tap = confirms[0].tap
-        if self._nacks(tap):
-            for one in confirms[: self._nacks_left]:
+        for nacks in self._nacks_for(tap):
+            for one in confirms[: nacks.left]:
                 one.is_acked = False
 
-            self._nacks_left = max(0, self._nacks_left - len(confirms))
+            nacks.left -= len(confirms)
+
+        self._nacks = [one for one in self._nacks if one.left > 0]
 
         for held in self._held:
             if held.is_for(tap):
@@ -342,8 +354,11 @@ class Faults:
             tap.flow()
 
         def disarm() -> None:
-            self._stage.plans.clear()
-            self._stage.door.refusals_left = 0
+            self._stage.plans.clear(self._vhost)
+            door = self._stage.door
+            if self._vhost in (None, door.vhost):
+                door.refusals_left = 0
+
             for name in BY_HAND.values():
                 self._stage.node.set_alarm(name, False)
 
@@ -372,6 +387,9 @@ class Faults:
     def refuse_logins(self, times: int | None = None, user: str | None = None) -> None:
         """Refuse logins with right passwords too: 403 ``ACCESS_REFUSED``, as for wrong ones.
 
+        A login names no virtual host yet: on a broker that several tests share, it is everybody's
+        that is refused, unless it is that of a user of their own.
+
         Args:
             times: how many; all of them until :meth:`accept_logins` if None.
             user: only this one's.
@@ -379,6 +397,7 @@ class Faults:
         """
 
         def refuse() -> None:
+            self._stage.door.vhost = self._vhost
             self._stage.door.refusals_left = times
             self._stage.door.user = user
 
