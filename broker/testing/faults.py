@@ -6,6 +6,7 @@ the broker has for it, and where the real event is silence, there is silence.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from broker.auth.mechanisms import Credentials, External, Malformed, Mechanism, Refused
@@ -164,8 +165,11 @@ class HeldConfirms:
         if is_reversed:
             confirms.reverse()
 
-        for one in [] if is_lost else confirms:
-            one.tap.send_confirms([one])
+        for one in confirms:
+            if is_lost:
+                one.tap.lose_confirm(one)
+            else:
+                one.tap.send_confirms([one])
 
     def __enter__(self) -> HeldConfirms:
         return self
@@ -330,7 +334,13 @@ class Faults:
         return self._for_each(client, lambda tap: tap.stall())
 
     def slow(self, bytes_per_s: float, client: str = "") -> int:
-        """Let no more through than that, in either direction; real seconds, whatever the clock."""
+        """Let no more through than that, in either direction; real seconds, whatever the clock.
+
+        What comes in is taken by pieces as large as the socket has them, with a rest after each.
+        """
+        if not (math.isfinite(bytes_per_s) and bytes_per_s > 0):
+            raise ValueError(f"{bytes_per_s} bytes per second? heal() undoes it, stall() stops all")
+
         loop = self._stage.loop
         return self._for_each(client, lambda tap: tap.slow_down(bytes_per_s, loop))
 

@@ -208,7 +208,7 @@ class Ledger(Witness):
 
     Attributes:
         events: what has happened, as far as it is kept.
-        lost_count: events beyond what is kept.
+        lost: how many events were beyond what is kept, by virtual host.
         count: events there ever were.
         freed_count: deliveries that nothing more need be heard of, though their consumers may well
             be at work on them: acknowledged ones, and those without acknowledgement.
@@ -221,7 +221,7 @@ class Ledger(Witness):
         self._on_event = on_event
         self._started_s = clock.monotonic()
         self.events: list[Event] = []
-        self.lost_count = 0
+        self.lost: dict[str, int] = {}
         self.count = 0
         self.freed_count = 0
         self.freed_s = 0.0
@@ -245,7 +245,13 @@ class Ledger(Witness):
         """
         self.events = [one for one in self.events if vhost not in (None, one.vhost)]
         if vhost is None:
-            self.lost_count = 0
+            self.lost.clear()
+        else:
+            self.lost.pop(vhost, None)
+
+    def lost_in(self, vhost: str | None) -> int:
+        """How many events of a virtual host, or at all, were not kept."""
+        return sum(self.lost.values()) if vhost is None else self.lost.get(vhost, 0)
 
     def forget(self, vhost: str) -> None:
         """A virtual host is gone for good: forget its messages as well."""
@@ -261,7 +267,7 @@ class Ledger(Witness):
     def _add(self, event: Event) -> None:
         self.count += 1
         if len(self.events) >= EVENTS_MAX:
-            self.lost_count += 1
+            self.lost[event.vhost] = self.lost.get(event.vhost, 0) + 1
         else:
             self.events.append(event)
 
@@ -528,6 +534,14 @@ class History:
             known = ", ".join(_FILTERS)
             raise TypeError(f"there is no filter {min(unknown)!r}; there are {known}")
 
+        lost = self._ledger.lost_in(self._vhost)
+        if lost:
+            # The answer might well be among those.
+            raise AssertionError(
+                f"{lost} events were not kept, after the first {EVENTS_MAX}: call history.clear()"
+                " in between"
+            )
+
         tests = [(_FILTERS[name], value) for name, value in filters.items()]
         return Events(
             one
@@ -570,8 +584,9 @@ class History:
             lines.append(f"  ... {skipped} earlier events")
 
         lines += [f"  {one}" for one in events[-events_max:]]
-        if self._ledger.lost_count:
-            lines.append(f"  ... and {self._ledger.lost_count} that were not kept")
+        lost = self._ledger.lost_in(self._vhost)
+        if lost:
+            lines.append(f"  ... and {lost} that were not kept")
 
         return "\n".join(lines)
 

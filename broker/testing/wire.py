@@ -129,6 +129,8 @@ class Tap:
         # By channel: the number up to which all publishes are answered, and those beyond it.
         self._answered: dict[int, int] = {}
         self._answered_early: dict[int, set[int]] = {}
+        # Channels with answers that never come: one for many would answer those as well.
+        self._lossy: set[int] = set()
         self._is_mute = False
         self._is_forsaken = False
         self._is_stalled = False
@@ -199,6 +201,7 @@ class Tap:
             elif one.method == CHANNEL_OPEN:
                 self._answered.pop(one.channel, None)
                 self._answered_early.pop(one.channel, None)
+                self._lossy.discard(one.channel)
                 self._ledger.channel_begins(name, one.channel)
         elif one.type == FRAME_HEADER:
             self._missing_bytes[one.channel] = int.from_bytes(one.payload[4:12], "big")
@@ -255,8 +258,9 @@ class Tap:
 
         rest: list[bytes] = []
         last = 0
-        takes = self._faults.takes_confirms(self)
+        takes_all = self._faults.takes_confirms(self)
         for one in self._sent.feed(data):
+            takes = takes_all or one.channel in self._lossy
             if one.type == FRAME_METHOD and one.method in (BASIC_ACK, BASIC_NACK):
                 found = self._confirms_in(one)
                 if takes:
@@ -290,6 +294,10 @@ class Tap:
         name = self.connection.name
         for one in confirms:
             self._ledger.answered(name, one.channel, one.number, one.is_acked)
+
+    def lose_confirm(self, confirm: Confirm) -> None:
+        """Never send an answer, and none for many that would be taken for it."""
+        self._lossy.add(confirm.channel)
 
     def send_confirms(self, confirms: list[Confirm]) -> None:
         """Send answers to publishes, each by itself, in this order."""
@@ -348,9 +356,14 @@ class Tap:
         """Let no more through in either direction than that; 0 is as much as there is."""
         self._bytes_per_s = bytes_per_s
         self._loop = loop
-        if not bytes_per_s:
-            waiting, self._slow_out = self._slow_out, []
-            self._write(b"".join(waiting))
+        for timer in self._timers:
+            timer.cancel()
+
+        self._timers.clear()
+        waiting, self._slow_out = self._slow_out, []
+        self._write(b"".join(waiting))
+        if self.is_resting:
+            self._wake()
 
     def _rest(self, size: int) -> None:
         self.is_resting = True
