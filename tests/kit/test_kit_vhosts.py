@@ -47,3 +47,23 @@ def test_definitions_that_cannot_be_loaded_leave_nothing_behind() -> None:
 def test_virtual_hosts_have_names_of_their_own_whoever_makes_them() -> None:
     with Broker() as broker, broker.fresh_vhost() as one, one.fresh_vhost() as other:
         assert len({broker.vhost, one.vhost, other.vhost}) == 3
+
+
+def test_the_end_of_one_virtual_host_leaves_the_faults_of_another() -> None:
+    with Broker() as broker, broker.fresh_vhost() as one:
+        one.faults.nack_confirms(1)
+        one.faults.refuse_logins()
+        with broker.fresh_vhost() as other:
+            other.faults.nack_confirms(2)
+
+        with pytest.raises(pika.exceptions.ProbableAuthenticationError):
+            pika.BlockingConnection(pika.URLParameters(one.url))
+
+        one.faults.accept_logins()
+        with pika.BlockingConnection(pika.URLParameters(one.url)) as connection:
+            channel = connection.channel()
+            channel.confirm_delivery()
+            with pytest.raises(pika.exceptions.NackError):
+                channel.basic_publish("", "nowhere", b"hare")
+
+            channel.basic_publish("", "nowhere", b"hare")
