@@ -16,15 +16,23 @@ def config_with_compat(config: Mapping[str, object], compat: str | None) -> Mapp
     """A configuration with the release in it that is to be followed.
 
     Raises:
+        TypeError: it is not a text.
         ValueError: the configuration names another one.
 
     """
     if compat is None:
         return config
 
+    if not isinstance(compat, str):
+        raise TypeError(f'compat is a text such as "rabbitmq-4.3", not {compat!r}')
+
     section = config.get("compatibility", {})
     if not isinstance(section, dict):
         return config
 
     release = compat.removeprefix(PREFIX)
+    named = section.get("rabbitmq", release)
+    if named != release:
+        raise ValueError(f"compat is {compat}, and the configuration says rabbitmq: {named!r}")
+
     return {**config, "compatibility": {**section, "rabbitmq": release}}
