@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import content_body
@@ -30,6 +31,12 @@ STORY_EVENTS_MAX: Final = 60
 BODY_CHARACTERS_MAX: Final = 60
 
 DIED_BY_TIME: Final = "expired"
+DEATHS: Final = (DIED_BY_TIME, "rejected", "maxlen", "delivery_limit")
+KINDS: Final = (
+    *("published", "returned", "unroutable", "confirmed", "refused", "delivered", "acked"),
+    *("nacked", "rejected", "requeued", "expired", "dead-lettered", "dropped", "purged"),
+    *("deleted", "note", "maxlen", "delivery_limit"),
+)
 
 REASONS: Final = {
     "recover": "basic.recover",
@@ -542,6 +549,7 @@ class History:
                 " in between"
             )
 
+        _check_question(kind, filters)
         tests = [(_FILTERS[name], value) for name, value in filters.items()]
         return Events(
             one
@@ -556,6 +564,9 @@ class History:
             AssertionError: there are others, with the story of what has happened.
 
         """
+        if count is not None and count < 0:
+            raise ValueError(f"there cannot be {count} of anything")
+
         found = self.find(kind, **filters)
         if len(found) == count or (count is None and found):
             return found
@@ -589,6 +600,23 @@ class History:
             lines.append(f"  ... and {lost} that were not kept")
 
         return "\n".join(lines)
+
+
+def _check_question(kind: str, filters: dict[str, str | bytes]) -> None:
+    if kind not in KINDS:
+        near = get_close_matches(kind, KINDS, n=1)
+        raise ValueError(
+            f"there is no kind of event {kind!r}"
+            + (f"; is {near[0]!r} meant?" if near else f"; there are {', '.join(KINDS)}")
+        )
+
+    for name, value in filters.items():
+        if not isinstance(value, str | bytes):
+            raise TypeError(f"{name} is {'bytes or ' if name == 'body' else ''}a text, not {value!r}")
+
+    reason = filters.get("reason")
+    if reason is not None and kind in ("dead-lettered", "dropped") and reason not in DEATHS:
+        raise ValueError(f"nothing dies of {reason!r}; there are {', '.join(DEATHS)}")
 
 
 def _concerns(event: Event, queue: str) -> bool:
