@@ -38,6 +38,9 @@ KINDS: Final = (
     *("deleted", "note", "maxlen", "delivery_limit"),
 )
 
+CHANGED_HEADERS: Final = frozenset({"x-delay", "x-stream-offset"})
+"""Headers that the broker changes on the way of a message, or adds."""
+
 REASONS: Final = {
     "recover": "basic.recover",
     "closed": "its channel was closed",
@@ -237,6 +240,8 @@ class Ledger(Witness):
         # The content is kept, so that no other one can be in its place in memory.
         self._by_content: dict[int, tuple[bytes, RecordedMessage]] = {}
         self._by_bytes: dict[tuple[str, bytes], RecordedMessage] = {}
+        # By body: the last one of each likeness, and under no likeness the last one of all.
+        self._alike: dict[tuple[str, bytes], dict[str, RecordedMessage]] = {}
         # What was published on a channel in confirm mode, by publish number.
         self._to_confirm: dict[tuple[str, int], list[RecordedMessage]] = {}
 
@@ -266,6 +271,7 @@ class Ledger(Witness):
         known = self._by_content.items()
         self._by_content = {key: one for key, one in known if one[1].vhost != vhost}
         self._by_bytes = {key: one for key, one in self._by_bytes.items() if key[0] != vhost}
+        self._alike = {key: one for key, one in self._alike.items() if key[0] != vhost}
 
     def note(self, vhost: str, text: str, client: str = "") -> None:
         """Something that happened to no message in particular."""
@@ -404,6 +410,8 @@ class Ledger(Witness):
         self._message_count += 1
         record = RecordedMessage(self._message_count, vhost, message, names)
         self._know(vhost, message, record)
+        alike = self._alike.setdefault((vhost, record.body), {})
+        alike[_likeness(record.properties)] = alike[""] = record
         return record
 
     def _know(self, vhost: str, message: Message, record: RecordedMessage) -> None:
@@ -425,14 +433,24 @@ class Ledger(Witness):
 
         # The broker has changed it on its way (a delayed message, one of a stream), or it was
         # there before the history began.
-        body = content_body(message.content)
-        for event in reversed(self.events):
-            record = event.message
-            if record is not None and record.vhost == vhost and record.body == body:
-                self._know(vhost, message, record)
-                return record
+        alike = self._alike.get((vhost, content_body(message.content)), {})
+        record = alike.get(_likeness(message.properties().to_plain())) or alike.get("")
+        if record is not None:
+            self._know(vhost, message, record)
+            return record
 
         return self._new_record(vhost, message, (queue.name,))
+
+
+def _likeness(properties: dict[str, object]) -> str:
+    """What tells messages of equal bodies apart, and stays when the broker changes a header."""
+    headers = properties.get("headers")
+    if isinstance(headers, dict):
+        kept = {name: value for name, value in headers.items() if name not in CHANGED_HEADERS}
+        # There may have been none before.
+        properties = {**properties, "headers": kept or None}
+
+    return repr(sorted(item for item in properties.items() if item[1] is not None))
 
 
 def _vhost_of(deliveries: Deliveries) -> str:
@@ -612,7 +630,9 @@ def _check_question(kind: str, filters: dict[str, str | bytes]) -> None:
 
     for name, value in filters.items():
         if not isinstance(value, str | bytes):
-            raise TypeError(f"{name} is {'bytes or ' if name == 'body' else ''}a text, not {value!r}")
+            raise TypeError(
+                f"{name} is {'bytes or ' if name == 'body' else ''}a text, not {value!r}"
+            )
 
     reason = filters.get("reason")
     if reason is not None and kind in ("dead-lettered", "dropped") and reason not in DEATHS:

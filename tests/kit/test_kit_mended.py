@@ -75,3 +75,24 @@ def test_a_history_that_is_full_says_so(leveret: Broker, monkeypatch: pytest.Mon
     leveret.history.clear()
     leveret.queue("q").assert_dead_lettered(0)
     connection.close()
+
+
+def test_delayed_messages_of_equal_bodies_are_told_apart(leveret: Broker) -> None:
+    connection = connect(leveret)
+    channel = connection.channel()
+    arguments = {"x-delayed-type": "direct"}
+    channel.exchange_declare("later", "x-delayed-message", arguments=arguments)
+    channel.queue_declare("q")
+    channel.queue_bind("q", "later", "k")
+    for number, delay_ms in enumerate((3_000, 1_000, 2_000)):
+        about = pika.BasicProperties(headers={"x-delay": delay_ms}, message_id=str(number))
+        channel.basic_publish("later", "k", b"same", about)
+
+    leveret.wait_idle()
+    leveret.clock.advance(5)
+    for _ in range(3):
+        channel.basic_get("q", auto_ack=True)
+
+    found = leveret.history.delivered(queue="q").messages
+    assert [one.properties["message_id"] for one in found] == ["1", "2", "0"]
+    connection.close()
