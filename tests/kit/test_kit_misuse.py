@@ -20,3 +20,22 @@ def test_a_release_is_named_once() -> None:
         Broker({"compatibility": {"rabbitmq": "4.0"}}, compat="rabbitmq-4.3")
 
     Broker({"compatibility": {"rabbitmq": "4.3"}}, compat="rabbitmq-4.3")
+
+
+@pytest.mark.parametrize(
+    ("kind", "filters", "text"),
+    [
+        pytest.param("dead_lettered", {}, "is 'dead-lettered' meant", id="kind"),
+        pytest.param("dead-lettered", {"reason": "timeout"}, "nothing dies of", id="reason"),
+        pytest.param("published", {"body": 5}, "body is bytes or a text, not 5", id="body"),
+        pytest.param("published", {"queue": 5}, "queue is a text, not 5", id="queue"),
+    ],
+)
+def test_what_nothing_can_answer_is_not_asked(kind: str, filters: Any, text: str) -> None:
+    with Broker() as broker, pytest.raises((TypeError, ValueError), match=text):
+        broker.history.find(kind, **filters)
+
+
+def test_there_are_no_negative_numbers_of_events() -> None:
+    with Broker() as broker, pytest.raises(ValueError, match="cannot be -1"):
+        broker.queue("q").assert_acked(-1)
