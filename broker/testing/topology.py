@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from broker.core.exchange_commands import BindingRequest, delete_exchange, unbind
@@ -28,6 +29,14 @@ if TYPE_CHECKING:
 __all__ = ["Topology", "TopologyDiff"]
 
 SECTIONS: Final = ("parameters", "policies", "queues", "exchanges", "bindings")
+KNOWN: Final = frozenset(SECTIONS) | {
+    *("users", "vhosts", "permissions", "topic_permissions", "global_parameters", "metadata"),
+    *("rabbit_version", "rabbitmq_version", "product_name", "product_version", "explanation"),
+    *("rabbitmq_definition_format", "original_cluster_name", "original_vhost_name", "exported_at"),
+    *("description", "default_queue_type", "tracing", "limits", "vhost_limits", "tags"),
+}
+"""What definitions of RabbitMQ may have."""
+
 VHOST: Final = "vhost"
 DEFAULT_VHOST: Final = "/"
 IMPLIED: Final = {"x-queue-type": "classic"}
@@ -229,6 +238,16 @@ def _of_one_vhost(document: Row, vhost: str) -> Row:
     named = {
         str(row[VHOST]) for section in SECTIONS for row in _rows(document, section) if VHOST in row
     }
+    if vhost and named and vhost not in named:
+        there = ", ".join(sorted(named))
+        raise ValueError(f"definitions: nothing is of vhost {vhost!r}; there are: {there}")
+
+    unknown = sorted(set(document) - KNOWN)
+    if unknown and not set(document) & KNOWN:
+        near = get_close_matches(unknown[0], KNOWN, n=1)
+        hint = f"; is {near[0]} meant?" if near else f"; there are {', '.join(SECTIONS)}"
+        raise ValueError(f"definitions: {unknown[0]} is no section of them{hint}")
+
     if not vhost and named:
         vhost = named.pop() if len(named) == 1 else DEFAULT_VHOST
 
