@@ -107,7 +107,7 @@ class Leveret(Broker):
     @contextlib.contextmanager
     def run(self) -> Iterator[Running]:
         """Start a fresh broker on a free port; stop it afterwards."""
-        port, http_port, metrics_port = _free_port(), _free_port(), _free_port()
+        port, http_port, metrics_port = _free_ports(3)
         with tempfile.TemporaryDirectory(prefix="leveret-bench-") as folder:
             log = Path(folder) / "log"
             data_dir = str(Path(folder) / "data")
@@ -147,10 +147,14 @@ def environment_of(source: Path) -> dict[str, str]:
     return environment
 
 
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+def _free_ports(count: int) -> list[int]:
+    # All at a time: one that is free again may be found twice.
+    with contextlib.ExitStack() as stack:
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        for server in servers:
+            stack.enter_context(server)
+
+        return [server.getsockname()[1] for server in servers]
 
 
 def _wait_until_accepting(process: subprocess.Popen[bytes], port: int, started_s: float) -> float:
