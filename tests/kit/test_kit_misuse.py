@@ -39,3 +39,15 @@ def test_what_nothing_can_answer_is_not_asked(kind: str, filters: Any, text: str
 def test_there_are_no_negative_numbers_of_events() -> None:
     with Broker() as broker, pytest.raises(ValueError, match="cannot be -1"):
         broker.queue("q").assert_acked(-1)
+
+
+@pytest.mark.parametrize(
+    ("definitions", "vhost", "text"),
+    [
+        ({"queues": [{"name": "q", "vhost": "shop"}]}, "nope", "vhost 'nope'; there are: shop"),
+        ({"queuse": []}, "", "queuse is no section of them; is queues meant?"),
+    ],
+)
+def test_definitions_have_what_is_asked_of_them(definitions: Any, vhost: str, text: str) -> None:
+    with Broker() as broker, pytest.raises(ValueError, match=text):
+        broker.topology.load(definitions, vhost=vhost)
