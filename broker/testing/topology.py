@@ -37,6 +37,12 @@ KNOWN: Final = frozenset(SECTIONS) | {
 }
 """What definitions of RabbitMQ may have."""
 
+NEEDED: Final = {
+    "queues": ("name",),
+    "exchanges": ("name",),
+    "policies": ("name",),
+    "bindings": ("source", "destination_type", "destination", "routing_key"),
+}
 VHOST: Final = "vhost"
 DEFAULT_VHOST: Final = "/"
 IMPLIED: Final = {"x-queue-type": "classic"}
@@ -229,6 +235,12 @@ def _rows(document: Mapping[str, object], section: str) -> list[Row]:
     rows = document.get(section, [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ValueError(f"definitions: {section} is not a list of objects")
+
+    needed = NEEDED.get(section, ())
+    for number, row in enumerate(rows):
+        missing = [name for name in needed if not isinstance(row.get(name), str)]
+        if missing:
+            raise ValueError(f"definitions: {section}[{number}] has no {missing[0]}: {row}")
 
     return [dict(row) for row in rows]
 
