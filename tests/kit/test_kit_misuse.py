@@ -51,3 +51,8 @@ def test_there_are_no_negative_numbers_of_events() -> None:
 def test_definitions_have_what_is_asked_of_them(definitions: Any, vhost: str, text: str) -> None:
     with Broker() as broker, pytest.raises(ValueError, match=text):
         broker.topology.load(definitions, vhost=vhost)
+
+
+def test_a_queue_without_a_name_is_told() -> None:
+    with Broker() as broker, pytest.raises(ValueError, match=r"queues\[0\] has no name"):
+        broker.topology.diff({"queues": [{"durable": True}]})
