@@ -9,7 +9,9 @@ import pytest
 from broker.testing import Broker
 from tests.helpers.untyped import pika
 
-SHOPS = {"vhosts": {"shop": {"queues": {"orders": {}}}, "store": {"queues": {"goods": {}}}}}
+SHOPS: dict[str, object] = {
+    "vhosts": {"shop": {"queues": {"orders": {}}}, "store": {"queues": {"goods": {}}}}
+}
 
 
 @pytest.mark.parametrize(("vhost", "queues"), [("", ["orders"]), ("store", ["goods"])])
