@@ -11,6 +11,7 @@ import time
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.core.exchange.delayed import DelayedExchange, delay_of
 from broker.core.message import content_body
 from broker.core.watcher import Witness
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.consumer import Consumer, Deliveries
     from broker.core.message import Message
+    from broker.core.node import Node
     from broker.core.queue.queue import Queue
 
 __all__ = ["Event", "Events", "History", "Ledger", "RecordedMessage"]
@@ -217,6 +219,7 @@ class Ledger(Witness):
         on_event: called after each event.
 
     Attributes:
+        node: the broker, as soon as there is one.
         events: what has happened, as far as it is kept.
         lost: how many events were beyond what is kept, by virtual host.
         count: events there ever were.
@@ -230,6 +233,7 @@ class Ledger(Witness):
         self._clock = clock
         self._on_event = on_event
         self._started_s = clock.monotonic()
+        self.node: Node | None = None
         self.events: list[Event] = []
         self.lost: dict[str, int] = {}
         self.count = 0
@@ -301,7 +305,7 @@ class Ledger(Witness):
         if is_returned:
             reason = "312 NO_ROUTE"
             self._add(Event("returned", self.now_s, vhost, record, client=client, reason=reason))
-        elif not names:
+        elif not names and not self._is_kept(vhost, message):
             self._add(Event("unroutable", self.now_s, vhost, record, client=client))
 
         numbered = self._to_confirm.get(_channel_of(deliveries))
@@ -403,6 +407,12 @@ class Ledger(Witness):
             kind = "confirmed" if is_acked else "refused"
             client = f"{connection} ({channel})"
             self._add(Event(kind, self.now_s, record.vhost, record, client=client, tag=number))
+
+    def _is_kept(self, vhost: str, message: Message) -> bool:
+        """Whether an exchange has a message wait, to be routed later."""
+        host = None if self.node is None else self.node.vhosts.get(vhost)
+        exchange = None if host is None else host.exchanges.get(message.address.exchange)
+        return isinstance(exchange, DelayedExchange) and delay_of(message.properties()) > 0
 
     # -- which message is which
 

@@ -107,6 +107,7 @@ class _Player(EmbeddedBroker):
             self._config, self._log, stage.clock, make_session=stage.make_session
         )
         app.node.watch(stage.ledger)
+        stage.ledger.node = app.node
         stage.door.guard(app.node)
         return app
 
