@@ -126,8 +126,8 @@ QUEUES_PER_VHOST_MAX: Final = 1_000_000
 """Queues of a virtual host for which no max-queues is set: some three gigabytes when empty, and no
 alarm holds back who declares. RabbitMQ has none by itself, and cluster_queue_limit."""
 
-EXCHANGES_PER_VHOST_MAX: Final = 100_000
-"""Exchanges of a virtual host, some 150 megabytes. RabbitMQ has none by itself, and
+EXCHANGES_PER_VHOST_MAX: Final = 250_000
+"""Exchanges of a virtual host, some 400 megabytes. RabbitMQ has none by itself, and
 cluster_exchange_limit (rule E-26)."""
 
 BINDINGS_PER_EXCHANGE_MAX: Final = 1_000_000
