@@ -119,6 +119,12 @@ def leveret(request: pytest.FixtureRequest) -> Iterator[Broker]:
 
     with broker:
         yield broker
+        forgotten = broker.stage.forgotten
+        if forgotten:
+            # What was not waited for was not asserted either: a test that says so must not pass.
+            texts = list(dict.fromkeys(forgotten))
+            forgotten.clear()
+            pytest.fail("\n".join(texts), pytrace=False)
 
 
 def _needs_own_broker(request: pytest.FixtureRequest, options: dict[str, object]) -> bool:

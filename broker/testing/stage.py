@@ -150,6 +150,7 @@ class Stage:
         self._heard_count = 0
         self._heard_s = 0.0
         self._freed_seen = 0
+        self.forgotten: list[str] = []
         self._patience_s = PATIENCE_S
         self._settle_s = SETTLE_S
         self._player: _Player | None = None
@@ -364,7 +365,7 @@ class Stage:
         if threading.current_thread() is self._thread:
             raise RuntimeError(f"{name} waits for the broker, and this is the broker's thread")
 
-        return wait(self.loop, steps, name)
+        return wait(self.loop, steps, name, self.forgotten)
 
     def _looks(
         self,

@@ -1,12 +1,14 @@
 """Queues, exchanges, consumers and connections, as a test looks at them. Layer: testing.
 
-A view is a name: it may be taken before the thing is there and after it is gone. Every question
-is answered as things are when it is asked. Assertions return the view, so that one may follow
-another, and what they raise tells the story of the queue.
+A view is a name: it may be taken before the thing is there and after it is gone, but nothing can be
+asserted of a queue that never was. Every question is answered as things are when it is asked.
+Assertions return the view, so that one may follow another, and what they raise tells the story of
+the queue.
 """
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.browsing import Browser
@@ -153,12 +155,23 @@ class QueueView:
     ) -> QueueView:
         """Assert how many messages left for the dead letter exchange, why and to which queue."""
         filters = {name: value for name, value in (("reason", reason), ("to", to)) if value}
-        self._home.history.check("dead-lettered", count, queue=self.name, **filters)
+        return self._check("dead-lettered", count, **filters)
+
+    def _check(self, kind: str, count: int | None, **filters: str) -> QueueView:
+        if not self._home.history.check(kind, count, queue=self.name, **filters):
+            self._demand_a_queue()
+
         return self
 
-    def _check(self, kind: str, count: int | None) -> QueueView:
-        self._home.history.check(kind, count, queue=self.name)
-        return self
+    def _demand_a_queue(self) -> None:
+        """Nothing is true of a name that no queue ever had: somebody has mistyped it."""
+        home = self._home
+        names = home.stage.call(lambda: list(home.stage.node.vhosts[home.vhost].queues))
+        told = {name for one in home.history.events for name in (one.queue, *one.to) if name}
+        if self.name not in names and self.name not in told:
+            near = get_close_matches(self.name, [*names, *sorted(told)], n=1)
+            hint = f"; is {near[0]!r} meant?" if near else ""
+            raise AssertionError(f"there is no queue {self.name!r}, nor was there one{hint}")
 
     # -- how it is
 
@@ -190,6 +203,9 @@ class QueueView:
     def _demand(self, holds: bool, text: str) -> QueueView:
         if not holds:
             raise AssertionError(f"queue {self.name!r}: {text}\n{self.story}")
+
+        if not self.exists:
+            self._demand_a_queue()
 
         return self
 

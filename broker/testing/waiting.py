@@ -61,10 +61,12 @@ class Waited:
         loop: asyncio.AbstractEventLoop,
         steps: Steps,
         name: str,
+        forgotten: list[str],
     ) -> None:
         self._loop = loop
         self._steps: Steps | None = steps
         self._name = name
+        self._forgotten = forgotten
 
     def __await__(self) -> Generator[object, None, None]:
         for step in self._take():
@@ -82,18 +84,16 @@ class Waited:
 
     def __del__(self) -> None:
         if self._steps is not None:
-            warnings.warn(
-                f"{self._name} was not awaited: write `await {self._name}` in a coroutine",
-                RuntimeWarning,
-                stacklevel=2,
-                source=self,
-            )
+            text = f"{self._name} was not awaited: write `await {self._name}` in a coroutine"
+            self._forgotten.append(text)
+            warnings.warn(text, RuntimeWarning, stacklevel=2, source=self)
 
 
 def wait(
     loop: asyncio.AbstractEventLoop,
     steps: Steps,
     name: str,
+    forgotten: list[str],
 ) -> Waited:
     """Do some work in a broker's loop: at once, or when it is awaited.
 
@@ -101,9 +101,10 @@ def wait(
         loop: the broker's.
         steps: makes the coroutines, one after the other.
         name: what the work is called in warnings.
+        forgotten: told of work that was neither done nor awaited.
 
     """
-    waited = Waited(loop, steps, name)
+    waited = Waited(loop, steps, name, forgotten)
     try:
         asyncio.get_running_loop()
     except RuntimeError:

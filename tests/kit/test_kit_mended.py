@@ -13,6 +13,8 @@ from broker.testing import history
 from tests.helpers.untyped import pika
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from broker.testing import Broker
 
 
@@ -21,6 +23,13 @@ def connect(broker: Broker) -> Any:
     parameters.socket_timeout = 5
     parameters.blocked_connection_timeout = 5
     return pika.BlockingConnection(parameters)
+
+
+@pytest.fixture
+def channel(leveret: Broker) -> Iterator[Any]:
+    connection = connect(leveret)
+    yield connection.channel()
+    connection.close()
 
 
 async def test_a_healed_connection_is_not_slow_any_more(leveret: Broker) -> None:
@@ -65,6 +74,7 @@ def test_a_history_that_is_full_says_so(leveret: Broker, monkeypatch: pytest.Mon
     monkeypatch.setattr(history, "EVENTS_MAX", 3)
     connection = connect(leveret)
     channel = connection.channel()
+    channel.queue_declare("q")
     for _ in range(2):
         channel.basic_publish("", "nowhere", b"x")
 
@@ -97,3 +107,31 @@ def test_delayed_messages_of_equal_bodies_are_told_apart(leveret: Broker) -> Non
     found = leveret.history.delivered(queue="q").messages
     assert [one.properties["message_id"] for one in found] == ["1", "2", "0"]
     connection.close()
+
+
+QUESTIONS = [
+    pytest.param(lambda queue: queue.assert_empty(), id="empty"),
+    pytest.param(lambda queue: queue.assert_ready(0), id="ready"),
+    pytest.param(lambda queue: queue.assert_consumers(0), id="consumers"),
+    pytest.param(lambda queue: queue.assert_published(0), id="published"),
+    pytest.param(lambda queue: queue.assert_dead_lettered(0), id="dead-lettered"),
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_nothing_is_true_of_a_queue_that_never_was(
+    leveret: Broker, channel: Any, question: Callable[[Any], object]
+) -> None:
+    channel.queue_declare("orders")
+    question(leveret.queue("orders"))
+    with pytest.raises(AssertionError, match=r"there is no queue 'order'.*is 'orders' meant"):
+        question(leveret.queue("order"))
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_queue_that_is_gone_was_one(
+    leveret: Broker, channel: Any, question: Callable[[Any], object]
+) -> None:
+    channel.queue_declare("orders")
+    channel.queue_delete("orders")
+    question(leveret.queue("orders"))

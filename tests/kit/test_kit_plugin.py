@@ -316,3 +316,24 @@ def test_what_is_not_awaited_is_told(run: Pytester) -> None:
         """
     )
     run.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
+
+
+def test_a_forgotten_await_is_an_error(run: Pytester) -> None:
+    run.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.asyncio
+        @pytest.mark.filterwarnings("ignore:.*was not awaited")
+        async def test_it(leveret):
+            leveret.wait_for(lambda: False, timeout=0.1)
+            leveret.clock.advance(60)
+
+        @pytest.mark.asyncio
+        async def test_another(leveret):
+            await leveret.clock.advance(60)
+        """
+    )
+    result = run.runpytest(*OPTIONS)
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*wait_for* was not awaited: write `await *wait_for*` in a coro*"])
