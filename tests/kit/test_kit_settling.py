@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +36,7 @@ def test_a_consumer_that_works_after_its_ack_is_waited_for(
             channel.basic_ack(method.delivery_tag)
 
         # That it takes a while is what this is about.
-        time.sleep(WORK_S)
+        threading.Event().wait(WORK_S)
         channel.basic_publish("", "later", body)
 
     def consume() -> None:
