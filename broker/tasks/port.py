@@ -56,7 +56,7 @@ class Port:
     Args:
         url: of the broker.
         name: what the broker's lists of connections call this one.
-        timeout: how many seconds to wait for a connection.
+        timeout: how many seconds to wait for a connection, and for the confirm of what is sent.
         on_open: called after each connecting, to consume what is to be consumed.
 
     """
@@ -83,6 +83,8 @@ class Port:
         self._buffer: list[bytes] = []
         self._is_flush_due = False
         self._prefetch = 0
+        self._qos_lock = asyncio.Lock()
+        """A prefetch is for the consumer that comes next: no other one may come in between."""
         self._barrier: asyncio.Future[None] | None = None
         self._work_intake: Intake | None = None
         self._confirm_intake: Intake | None = None
@@ -198,9 +200,11 @@ class Port:
         if work is None or intake is None:
             raise Unavailable("not connected")
 
-        self._prefetch = prefetch
-        await work.basic_qos(prefetch_count=prefetch)
-        ok = await work.basic_consume(queue, _unused)
+        async with self._qos_lock:
+            self._prefetch = prefetch
+            await work.basic_qos(prefetch_count=prefetch)
+            ok = await work.basic_consume(queue, _unused)
+
         assert ok.consumer_tag is not None
         intake.handle(ok.consumer_tag, queue, handler)
         return ok.consumer_tag
@@ -247,11 +251,12 @@ class Port:
         while self._buffer:  # noqa: ASYNC110
             await asyncio.sleep(FULL_S)
 
-        if self._work is None:
-            raise Unavailable("not connected")
-
         try:
-            await self._work.basic_qos(prefetch_count=self._prefetch)
+            async with self._qos_lock:
+                if self._work is None:
+                    raise Unavailable("not connected")
+
+                await self._work.basic_qos(prefetch_count=self._prefetch)
         except CONNECTION_ERRORS as problem:
             raise Unavailable("the connection was lost") from problem
 
@@ -278,25 +283,35 @@ class Port:
             Unroutable: there is no such queue.
             QueueFull: it has reached its limit.
             MessageTooLarge: the broker does not take messages of that size.
-            Unavailable: there is no connection, nor is there one in time.
+            Unavailable: there is no connection, nor is there one in time, or the broker does not
+                confirm in time; it may have it all the same.
 
         """
         async with self._sending:
-            while True:
-                self._check_size(body)
-                channel, intake = self._confirms, self._confirm_intake
-                if channel is None or intake is None:
-                    await self.wait_open_in_time()
-                    continue
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    await self._send(queue, message_id, props, body)
+            except TimeoutError:
+                where = safe_url(self._url)
+                what = "no confirm from" if self.is_open else "no connection to"
+                raise Unavailable(f"{what} {where} for {self._timeout_s} s") from None
 
-                target = ("", queue, True)
-                frames = publish_frames(channel.number, target, props, body, self._frame_max)
-                confirmed = intake.expect_confirm(message_id)
-                self._write(frames)
-                try:
-                    return await confirmed
-                except Unavailable as problem:
-                    LOG.debug("sending %s again: %s", message_id, problem)
+    async def _send(self, queue: str, message_id: str, props: bytes, body: bytes) -> None:
+        while True:
+            self._check_size(body)
+            channel, intake = self._confirms, self._confirm_intake
+            if channel is None or intake is None:
+                await self.wait_open_in_time()
+                continue
+
+            target = ("", queue, True)
+            frames = publish_frames(channel.number, target, props, body, self._frame_max)
+            confirmed = intake.expect_confirm(message_id)
+            self._write(frames)
+            try:
+                return await confirmed
+            except Unavailable as problem:
+                LOG.debug("sending %s again: %s", message_id, problem)
 
     def _check_size(self, body: bytes) -> None:
         # Sent all the same, it would be the end of the channel, again and again.
