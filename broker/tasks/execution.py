@@ -8,8 +8,10 @@ or when it is among the dead letters. A worker that dies before that leaves it t
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
+import inspect
 import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -30,7 +32,7 @@ from broker.tasks.sender import NO_RESULT
 from broker.tasks.signature import ArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Executor
 
     from broker.tasks.app import Tasks
@@ -230,11 +232,12 @@ class Execution:
         token = CURRENT.set(running)
         try:
             if options.timeout is None:
-                return await self._invoke(task, args, kwargs)
+                return await self._invoke(task, args, kwargs, lambda: None)
 
             try:
-                async with asyncio.timeout(options.timeout) as timeout:
-                    return await self._invoke(task, args, kwargs)
+                async with asyncio.timeout(None) as timeout:
+                    begin_clock = functools.partial(_begin_clock, timeout, options.timeout)
+                    return await self._invoke(task, args, kwargs, begin_clock)
             except TimeoutError as problem:
                 if not timeout.expired():
                     raise
@@ -244,21 +247,53 @@ class Execution:
             CURRENT.reset(token)
 
     async def _invoke(
-        self, task: Task[..., Any, Any], args: list[Any], kwargs: dict[str, Any]
+        self,
+        task: Task[..., Any, Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+        on_begin: Callable[[], None],
     ) -> object:
+        """Call the function; ``on_begin`` is called, in the event loop, when it begins."""
         if task.is_async:
+            on_begin()
             return await outcome_of(task.function(*args, **kwargs))
 
-        if not task.options.blocking:
+        value: object
+        if task.options.blocking:
+            value = await self._in_thread(task, args, kwargs, on_begin)
+        else:
+            on_begin()
             try:
-                return task.function(*args, **kwargs)
+                value = task.function(*args, **kwargs)
             except (SystemExit, KeyboardInterrupt) as problem:
                 raise_for_exit(problem)
 
+        # An async function within one that is not: a decorator has made it so.
+        return await outcome_of(value) if inspect.isawaitable(value) else value
+
+    async def _in_thread(
+        self,
+        task: Task[..., Any, Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+        on_begin: Callable[[], None],
+    ) -> object:
+        # One that has hung keeps its thread, so this one may wait for a thread for a while.
         context = contextvars.copy_context()
         function = without_stop_iteration(task.function)
-        step = functools.partial(context.run, function, *args, **kwargs)
-        return await outcome_of(self._loop.run_in_executor(self._executor, step))
+
+        def step() -> object:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(begun)
+
+            return context.run(function, *args, **kwargs)
+
+        def begun() -> None:
+            if not running.done():
+                on_begin()
+
+        running = self._loop.run_in_executor(self._executor, step)
+        return await outcome_of(running)
 
     # -- how it ends
 
@@ -523,6 +558,10 @@ class Execution:
             await client.publish(f"{self._app.name}.event.{event.topic}", event.as_dict())
         except (ToolkitError, OSError) as problem:
             LOG.warning("the event %s was not published: %s", event.topic, problem)
+
+
+def _begin_clock(timeout: asyncio.Timeout, seconds: float) -> None:
+    timeout.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 CANCELLED_MAX: Final = 10_000

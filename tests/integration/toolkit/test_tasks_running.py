@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import threading
 import time
@@ -727,3 +728,49 @@ async def test_a_cut_line_is_survived_by_both_sides(
             handle = await double.q(number)
             assert await handle.result(timeout=WAIT_S) == 2 * number
             await proxy.cut()
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_an_async_function_in_a_plain_wrapper_is_awaited(
+    make: Callable[..., Tasks], blocking: bool
+) -> None:
+    tasks = make()
+
+    async def double(x: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * x
+
+    @functools.wraps(double)
+    def inner(*args: Any) -> Any:
+        return double(*args)
+
+    wrapped = tasks.task(blocking=blocking)(inner)
+    async with tasks, Worker(tasks):
+        assert await (await wrapped.q(4)).result(timeout=WAIT_S) == 8
+
+
+async def test_the_time_of_a_task_begins_when_it_begins(make: Callable[..., Tasks]) -> None:
+    tasks = make()
+    release = threading.Event()
+
+    @tasks.task(timeout=0.2)
+    def hang() -> None:
+        release.wait(WAIT_S)
+
+    @tasks.task(timeout=0.2)
+    def quick() -> str:
+        return "done"
+
+    async with tasks, Worker(tasks, concurrency=1):
+        try:
+            with pytest.raises(TaskFailed, match="TaskTimeout"):
+                await (await hang.q()).result(timeout=WAIT_S)
+
+            handle = await quick.q()
+            # The only thread is not free for longer than the task may take.
+            with pytest.raises(ResultTimeout):
+                await handle.result(timeout=0.6)
+        finally:
+            release.set()
+
+        assert await handle.result(timeout=WAIT_S) == "done"
