@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from broker.client import client as asynchronous
@@ -85,37 +86,78 @@ class _Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="leveret client", daemon=True)
         self._thread.start()
 
     def run(self, work: Coroutine[object, object, R]) -> R:
-        """Do it there, and wait for it."""
-        if self._loop.is_closed():
-            work.close()
-            raise Closed("the client is closed")
+        """Do it there, and wait for it.
 
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        Raises:
+            Closed: it is, or was while this went on.
+            RuntimeError: it was called in the thread that would have to do it.
+
+        """
+        try:
+            self.check_thread()
+            with self._lock:
+                if self._is_closing:
+                    raise Closed("the client is closed")
+
+                # With the lock, so that closing finds it begun and ends it.
+                future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except BaseException:
+            work.close()
+            raise
+
         try:
             return future.result()
+        except CancelledError:
+            if self._is_closing:
+                raise Closed("the client was closed meanwhile") from None
+
+            raise
         except BaseException:
             # Interrupted: what was begun is not to go on behind the program's back.
             future.cancel()
             raise
 
+    def check_thread(self) -> None:
+        """Refuse to wait in the thread that is waited for."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError(
+                "the client cannot be called from its own thread, in which callbacks of on_event "
+                "run: it would wait for itself; pass the event on to another thread"
+            )
+
     def close(self) -> None:
-        """End the thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        """End the thread, and whatever others wait for in it: they get :class:`Closed`."""
+        with self._lock:
+            if not self._is_closing:
+                self._is_closing = True
+                self._loop.call_soon_threadsafe(self._loop.stop)
+
+        self._thread.join()
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             self._loop.run_forever()
+            self._loop.run_until_complete(_end_all())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
             self._loop.close()
+
+
+async def _end_all() -> None:
+    """Cancel what is still under way on this loop, and see it end."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class SyncDelivery(Generic[T]):
@@ -287,6 +329,7 @@ class SyncClient:
     def __init__(self, client: asynchronous.Client, portal: _Portal) -> None:
         self._client = client
         self._portal = portal
+        self._closing = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -503,7 +546,10 @@ class SyncClient:
         return self._portal.run(self._client.load(path))
 
     def on_event(self, callback: Callable[[ClientEvent], object]) -> Callable[[], None]:
-        """Call back, in the client's thread, with what happens to it; returns what ends that."""
+        """Call back, in the client's thread, with what happens to it; returns what ends that.
+
+        In that thread the client itself cannot be called: that raises RuntimeError.
+        """
         return self._client.on_event(callback)
 
     @property
@@ -516,10 +562,15 @@ class SyncClient:
         self._portal.run(self._client.wait_connected(timeout))
 
     def close(self, grace: float | None = 10.0) -> None:
-        """Stop consuming, let handlers end, and disconnect."""
-        try:
-            self._portal.run(self._client.close(grace))
-        except Closed:
-            return
-        finally:
-            self._portal.close()
+        """Stop consuming, let handlers end, and disconnect.
+
+        What other threads wait for here ends with :class:`Closed`.
+        """
+        self._portal.check_thread()
+        with self._closing:
+            try:
+                self._portal.run(self._client.close(grace))
+            except Closed:
+                return
+            finally:
+                self._portal.close()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,8 @@ from tests.helpers.toolkit import LIVE_URL
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from broker.client import ClientEvent
 
 
 @dataclass
@@ -51,7 +55,8 @@ def orders(client: SyncClient) -> Iterator[str]:
     name = f"toolkit-test.sync.{uuid.uuid4().hex[:12]}"
     yield name
     for one in (name, f"{name}.dead"):
-        client.delete(one)
+        with suppress(Closed):
+            client.delete(one)
 
 
 def test_a_script_sends_and_receives(client: SyncClient, orders: str) -> None:
@@ -206,3 +211,53 @@ def test_closed_it_does_nothing_more() -> None:
 def test_arguments_that_make_no_sense_are_refused(client: SyncClient, orders: str) -> None:
     with pytest.raises(InvalidValue):
         client.receive(orders, prefetch=0)
+
+
+def test_who_waits_while_it_is_closed_is_told(client: SyncClient, orders: str) -> None:
+    client.declare(orders)
+    told: queue.Queue[BaseException] = queue.Queue()
+
+    def wait() -> None:
+        try:
+            client.get(orders, wait=60)
+        except Closed as problem:
+            told.put(problem)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    with connect(LIVE_URL or client._client.core.session._url) as other:
+        thread.start()
+        deadline = time.monotonic() + 5
+        while other.stats(orders).consumers == 0:
+            assert time.monotonic() < deadline
+
+        client.close()
+        assert isinstance(told.get(timeout=5), Closed)
+        other.delete(orders)
+
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_callback_that_calls_the_client_is_told_why_not(client: SyncClient, orders: str) -> None:
+    told: queue.Queue[BaseException] = queue.Queue()
+
+    def on_event(event: ClientEvent) -> None:
+        for call in (lambda: client.exists(orders), client.close):
+            try:
+                call()
+            except RuntimeError as problem:
+                told.put(problem)
+
+    client.declare(orders, QueueSpec(retry=Retry(1)))
+    client.send(orders, 1)
+    delivery = client.get(orders, wait=5)
+    assert delivery is not None
+    client.on_event(on_event)
+    thread = threading.Thread(target=delivery.dead, daemon=True)
+    thread.start()
+    for _ in range(2):
+        assert "its own thread" in str(told.get(timeout=5))
+
+    thread.join(5)
+    assert not thread.is_alive()
+    assert client.dead(orders).count() == 1
