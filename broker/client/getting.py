@@ -65,21 +65,23 @@ class Getting:
                 arrived.set_result(delivery)
 
         intake: Intake[T] = Intake(self._core, queue, on_delivery, into=into, prefetch=1)
-        await intake.start()
         try:
+            await intake.start()
             await asyncio.wait([arrived], timeout=seconds)
             await intake.stop_taking()
         except BaseException:
-            await intake.close()
+            # Interrupted again it goes on: what has arrived has to go back.
+            await asyncio.shield(self._core.spawn(intake.close()))
             raise
 
         if not arrived.done():
             await intake.close()
             return None
 
+        # From here on nothing waits, so that nothing can be interrupted with the message in hand.
         delivery = arrived.result()
         delivery.start_clock()
-        await intake.end()
+        intake.release()
         return delivery
 
     async def _channel_of(self, link: Link) -> Channel:

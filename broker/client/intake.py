@@ -137,6 +137,10 @@ class Intake(Generic[T]):
     async def end(self) -> None:
         """Take no more, and close the channel when all is settled."""
         await self.stop_taking()
+        self.release()
+
+    def release(self) -> None:
+        """When no more is taken: close the channel as soon as all is settled."""
         source, self._source = self._source, None
         if source is not None:
             source.end()

@@ -340,3 +340,27 @@ async def test_the_topic_and_the_priority_stay_over_attempts(client: Client, nam
         assert priorities[1] == 7
         await by_topic.fail()
         await by_name.fail()
+
+
+async def test_who_is_interrupted_while_waiting_strands_nothing(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    for number in range(60):
+        await client.send(orders, number)
+
+    taken = 0
+    for number in range(60):
+        try:
+            async with asyncio.timeout(0.0005 * (number % 12)):
+                delivery = await client.get(orders, wait=1)
+        except TimeoutError:
+            continue
+
+        assert delivery is not None
+        taken += await delivery.ack()
+
+    left = 0
+    while (delivery := await client.get(orders, wait=0.5)) is not None:
+        left += await delivery.ack()
+
+    assert taken + left == 60
