@@ -90,8 +90,12 @@ class AmqpQueue(Queue[T]):
     async def take(self, prefetch: int = 1, *, wait: float | None = None) -> Delivery[T] | None:
         """Return the next delivery, or wait for it, ``wait`` seconds, None for as long as it takes.
 
-        None when none has come by then, or the queue was closed.
+        None when none has come by then, or the queue was closed. With 0 the broker is asked for
+        what is there now.
         """
+        if wait == 0:
+            return await self._take_now()
+
         await self._require(prefetch)
         try:
             async with asyncio.timeout(wait):
@@ -99,13 +103,31 @@ class AmqpQueue(Queue[T]):
         except TimeoutError:
             return None
 
+    async def _take_now(self) -> Delivery[T] | None:
+        delivery = self._pop()
+        if delivery is not None or self._closed:
+            return delivery
+
+        await self._declare()
+        if self._type is None:
+            return await self._client.get(self.name)
+
+        return await self._client.get(self.name, type=self._type)
+
+    def _pop(self) -> Delivery[T] | None:
+        while self._ready:
+            delivery = self._ready.popleft()
+            if not delivery.is_stale:
+                delivery.start_clock()
+                return delivery
+
+        return None
+
     async def _take(self) -> Delivery[T] | None:
         while True:
-            while self._ready:
-                delivery = self._ready.popleft()
-                if not delivery.is_stale:
-                    delivery.start_clock()
-                    return delivery
+            delivery = self._pop()
+            if delivery is not None:
+                return delivery
 
             if self._closed:
                 return None

@@ -265,3 +265,17 @@ async def test_a_queue_can_feed_another(client: Client, name: Name) -> None:
 async def test_arguments_that_make_no_sense_are_refused(client: Client, name: Name) -> None:
     with pytest.raises(InvalidValue):
         client.queue(name("orders"), prefetch=0)
+
+
+async def test_without_waiting_all_that_is_there_is_received(client: Client, name: Name) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    for number in range(3):
+        await client.send(orders, number)
+
+    found = []
+    async for delivery in client.receive(orders, wait=0, type=int):
+        async with delivery as number:
+            found.append(number)
+
+    assert found == [0, 1, 2]
