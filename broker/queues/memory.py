@@ -177,10 +177,15 @@ class MemoryQueue(Queue[T]):
         *,
         on_error: OnError = "log",
         middlewares: tuple[Middleware, ...] = (),
+        timeout: float | None = None,  # noqa: ASYNC109 - of leaving, not of being inside
     ) -> AsyncIterator[Self]:
-        """Handle what is sent while the block runs, and at its end all that is left."""
+        """Handle what is sent while the block runs, and at its end all that is left.
+
+        For that there are ``timeout`` seconds, any number if None; then what is in hand is
+        cancelled and put back.
+        """
         pump = Pump(self, dispatcher, on_error=on_error, middlewares=middlewares)
-        async with pump.draining(concurrency, graceful=True):
+        async with pump.draining(concurrency, graceful=True, timeout=timeout):
             try:
                 yield self
             finally:

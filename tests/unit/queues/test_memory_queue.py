@@ -257,3 +257,19 @@ async def test_what_goes_wrong_in_the_block_is_raised_as_it_is() -> None:
         await break_down()
 
     assert len(handled) + queue.size == 1
+
+
+async def test_draining_ends_in_the_time_it_has() -> None:
+    queue: MemoryQueue[int] = MemoryQueue()
+    begun = asyncio.Event()
+
+    async def handle(number: int) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5):
+        async with queue.draining(handle, timeout=0.01):
+            await queue.send(1)
+            await begun.wait()
+
+    assert (queue.size, queue.in_hand) == (1, 0), "put back"
