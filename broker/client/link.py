@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LIBRARY_ERRORS",
+    "LOCKED_ERRORS",
     "Link",
     "LinkLost",
     "Operation",
@@ -85,6 +86,9 @@ LIBRARY_ERRORS: Final = (
     OSError,
     EOFError,
 )
+LOCKED_ERRORS: Final = (ChannelLockedResource,)
+"""Of a queue that is another connection's own."""
+
 NOT_ALLOWED: Final = 530
 TOO_LARGE: Final = re.compile(r"message size \d+ is larger than .*?(\d+)")
 REFUSALS: Final = {402, 403, NOT_ALLOWED}

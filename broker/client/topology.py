@@ -5,15 +5,18 @@ Invariant: what one thought of as declared is there, or an event has said that i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+import random
+from typing import TYPE_CHECKING, Final
 
 from broker.client import wire
 from broker.client.checks import check_queue
-from broker.client.dead_exchange import declare_dead_exchange
-from broker.client.errors import QueueNotFound, SpecConflict, ToolkitError
+from broker.client.dead_exchange import declare_dead_queue
+from broker.client.errors import AccessRefused, QueueNotFound, SpecConflict, ToolkitError
 from broker.client.events import ClientEvent
-from broker.client.link import LIBRARY_ERRORS, LinkLost, translated_error
-from broker.client.spec import DEAD_EXCHANGE, QueueSpec, check_queue_name, dead_queue_name
+from broker.client.link import LIBRARY_ERRORS, LOCKED_ERRORS, LinkLost, translated_error
+from broker.client.retry import Exponential
+from broker.client.spec import QueueSpec, check_queue_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -22,6 +25,13 @@ if TYPE_CHECKING:
     from broker.client.link import Link
 
 __all__ = ["Topology"]
+
+LOCKED_WAIT: Final = Exponential(0.1, cap=5.0, jitter=0.2)
+"""How long to wait before a queue is asked for again that the broker keeps for a connection that is
+gone, as it does not know yet."""
+
+LOCKED_TRIES_MAX: Final = 60
+"""Some five minutes: longer than two of the heartbeats that a broker waits for."""
 
 
 class Topology:
@@ -35,10 +45,47 @@ class Topology:
     async def restore(self, link: Link) -> None:
         """Declare everything on a new connection; what fails is told, and the rest goes on."""
         for name, spec in list(self._core.specs.items()):
-            await self._try(link, name, _declare(link, name, spec))
+            if spec.exclusive:
+                await self._try(link, name, self._declare_own(link, name, spec))
+            else:
+                await self._try(link, name, _declare(link, name, spec))
 
         for queue, pattern in list(self._bindings):
             await self._try(link, queue, self._bind(link, queue, pattern))
+
+    async def _declare_own(self, link: Link, name: str, spec: QueueSpec) -> None:
+        """Declare an exclusive queue; where it is locked, begin to try again."""
+        try:
+            await _declare(link, name, spec)
+        except LOCKED_ERRORS:
+            self._core.spawn(self._declare_again(link, name, spec))
+            raise
+
+    async def _declare_again(self, link: Link, name: str, spec: QueueSpec) -> None:
+        for number in range(1, LOCKED_TRIES_MAX + 1):
+            await asyncio.sleep(LOCKED_WAIT.wait(number, random.random()))  # noqa: S311
+            if not link.is_alive or self._core.specs.get(name) is not spec:
+                return
+
+            try:
+                async with link.operation(self._deadline()):
+                    await _declare(link, name, spec)
+                    for queue, pattern in list(self._bindings):
+                        if queue == name:
+                            await self._bind(link, queue, pattern)
+
+                return
+            except LinkLost:
+                if not link.is_alive:
+                    return
+            except ToolkitError as problem:
+                if number == LOCKED_TRIES_MAX or not isinstance(problem, AccessRefused):
+                    event = ClientEvent("restore_failed", queue=name, error=problem)
+                    self._core.events.emit(event)
+                    return
+
+    def _deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._core.options.timeout
 
     async def declare(self, name: str, spec: QueueSpec | None) -> QueueSpec:
         """Make a queue, or find it."""
@@ -143,13 +190,7 @@ class Topology:
 
 async def _declare(link: Link, name: str, spec: QueueSpec) -> None:
     if spec.has_dead_letters:
-        await link.ensure(DEAD_EXCHANGE, declare_dead_exchange)
-        async with link.admin() as channel:
-            dead = dead_queue_name(name)
-            await channel.queue_declare(
-                dead, durable=spec.durable, arguments=wire.table(spec.dead_arguments())
-            )
-            await channel.queue_bind(dead, DEAD_EXCHANGE, routing_key=name)
+        await declare_dead_queue(link, name, spec)
 
     async with link.admin() as channel:
         await channel.queue_declare(

@@ -294,3 +294,40 @@ async def test_whatever_happens_nothing_is_lost(client: Client, proxy: Proxy, na
 
     dead = {letter.body for letter in await client.dead(orders).list(limit=None)}
     assert handled | dead == set(range(200))
+
+
+async def test_a_queue_of_its_own_comes_back_when_the_broker_lets_go_of_it(
+    client: Client, proxy: Proxy, name: Name, url: str
+) -> None:
+    """The broker keeps it for a connection that is gone, as long as it does not know that."""
+    own = name("own")
+    async with connect(proxy.url, options=QUICK) as away:
+        heard = Heard(away)
+        await away.declare(own, QueueSpec(exclusive=True))
+        await away.bind(own, f"{own}.#")
+        await proxy.close()
+        async with connect(url) as other:
+            async with asyncio.timeout(5):
+                while await _is_locked(other, own):
+                    await asyncio.sleep(0.01)
+
+            await proxy.open()
+            error = (await heard.wait_for("restore_failed")).error
+            assert isinstance(error, AccessRefused)
+
+        async with asyncio.timeout(5):
+            while not await away.publish(f"{own}.x", 1):
+                await asyncio.sleep(0.01)
+
+        delivery = await away.get(own, wait=5)
+        assert delivery is not None
+        assert await delivery.ack()
+
+
+async def _is_locked(client: Client, queue: str) -> bool:
+    try:
+        await client.declare(queue, QueueSpec(exclusive=True))
+    except AccessRefused:
+        return True
+
+    return False
