@@ -398,15 +398,44 @@ class Delivery(Generic[T]):
             await source.publish_dead(DEAD_EXCHANGE, self.queue, letter)
         except LinkLost:
             return False
-        except (Unroutable, QueueNotFound, InvalidValue):
-            # A queue that others have declared: their dead-letter exchange takes it, if any. Or a
-            # message that this broker does not take: it can still move it by itself.
-            self._tell("dead", cause)
-            return await source.reject(self._tag)
+        except (Unroutable, QueueNotFound, InvalidValue) as problem:
+            try:
+                return await self._bury_elsewhere(letter, problem, cause)
+            except LinkLost:
+                return False
+            except (ToolkitError, asyncio.CancelledError):
+                await source.nack(self._tag)
+                raise
         except (ToolkitError, asyncio.CancelledError):
             await source.nack(self._tag)
             raise
 
+        self._tell("dead", cause)
+        return await source.ack(self._tag)
+
+    async def _bury_elsewhere(
+        self, letter: wire.Outgoing, problem: ToolkitError, cause: BaseException | None
+    ) -> bool:
+        """Bury it where there is no queue for dead letters, or this letter cannot be sent there.
+
+        What the broker moves by itself it is left to: it would throw away anything else.
+        """
+        source = self._source
+        is_nowhere = type(problem) in (Unroutable, QueueNotFound)
+        if await source.is_buried_by_others():
+            self._tell("dead", cause)
+            return await source.reject(self._tag)
+
+        if is_nowhere or isinstance(problem, InvalidValue):
+            await source.make_dead_queue()
+
+        if isinstance(problem, InvalidValue):
+            # This one is too large with what is to be told of it; what it was is not.
+            letter = wire.copy_of(self._raw, {})
+        elif not is_nowhere:
+            raise problem
+
+        await source.publish_dead(DEAD_EXCHANGE, self.queue, letter)
         self._tell("dead", cause)
         return await source.ack(self._tag)
 

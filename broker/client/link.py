@@ -89,6 +89,13 @@ LIBRARY_ERRORS: Final = (
 LOCKED_ERRORS: Final = (ChannelLockedResource,)
 """Of a queue that is another connection's own."""
 
+PROBE_EXCHANGE: Final = "leveret.no-such-exchange"
+PROBES_MAX: Final = 12
+INEQUIVALENT: Final = re.compile(
+    r"inequivalent arg '([^']+)'.*?current is (?:the value )?(?:'([^']*)'|none|\w+)"
+)
+"""What a broker says of a queue that is declared otherwise: what is, and its value if it has one."""
+
 NOT_ALLOWED: Final = 530
 TOO_LARGE: Final = re.compile(r"message size \d+ is larger than .*?(\d+)")
 REFUSALS: Final = {402, 403, NOT_ALLOWED}
@@ -196,6 +203,48 @@ class Link:
             await declare(channel)
 
         self._declared.add(name)
+
+    async def has_queue(self, name: str) -> bool:
+        """Say whether there is such a queue."""
+        try:
+            async with self.admin() as channel:
+                await channel.queue_declare(name, passive=True)
+        except ChannelNotFoundEntity:
+            return False
+
+        return True
+
+    async def dead_letter_exchange_of(self, queue: str) -> str | None:
+        """Return the dead-letter exchange that a queue was declared with, None if with none.
+
+        AMQP has no question for that. But a broker that refuses to declare a queue anew says what
+        it has. A policy's is not told.
+        """
+        wanted: dict[str, Any] = {"x-dead-letter-exchange": PROBE_EXCHANGE}
+        flags = {"durable": True, "auto_delete": False, "exclusive": False}
+        for _ in range(PROBES_MAX):
+            if not await self.has_queue(queue):
+                return None
+
+            try:
+                async with self.admin() as channel:
+                    await channel.queue_declare(queue, arguments=wanted, **flags)
+            except ChannelPreconditionFailed as problem:
+                found = INEQUIVALENT.search(str(problem))
+                if found is None:
+                    return None
+
+                name, value = found[1], found[2]
+                if name == "x-dead-letter-exchange":
+                    return value
+                if name in flags:
+                    flags[name] = not flags[name]
+                elif value is None or name in wanted:
+                    return None
+                else:
+                    wanted[name] = int(value) if value.isdigit() else value
+
+        return None
 
     async def _publisher_channel(self) -> Channel:
         channel = self._publisher

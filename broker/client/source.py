@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from broker.client.dead_exchange import declare_dead_exchange
+from broker.client.dead_exchange import declare_dead_exchange, declare_dead_queue
 from broker.client.errors import ToolkitError
 from broker.client.events import ClientEvent
 from broker.client.link import LIBRARY_ERRORS, LinkLost
-from broker.client.spec import DEAD_EXCHANGE
+from broker.client.spec import DEAD_EXCHANGE, QueueSpec, dead_queue_name
 
 if TYPE_CHECKING:
     from aiormq.channel import Channel
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from broker.client.core import Core
     from broker.client.link import Link, Operation
     from broker.client.retry import Retry
-    from broker.client.spec import QueueSpec
     from broker.client.wire import Outgoing
 
 __all__ = ["Source"]
@@ -191,6 +190,23 @@ class Source(Generic[T]):
         async with self._operation():
             await self._link.ensure(DEAD_EXCHANGE, declare_dead_exchange)
             await self._link.publish(exchange, routing_key, message)
+
+    async def is_buried_by_others(self) -> bool:
+        """Say whether the broker has somewhere else for the dead letters of the queue; raises
+        LinkLost."""
+        spec = self.spec
+        async with self._operation():
+            if spec is not None:
+                return await self._link.has_queue(dead_queue_name(self.queue))
+
+            exchange = await self._link.dead_letter_exchange_of(self.queue)
+
+        return exchange is not None and exchange != DEAD_EXCHANGE
+
+    async def make_dead_queue(self) -> None:
+        """Make the queue for dead letters; raises LinkLost."""
+        async with self._operation():
+            await declare_dead_queue(self._link, self.queue, self.spec or QueueSpec())
 
     async def wait(self, seconds: float) -> None:
         """Wait, but not longer than the link lives; raises LinkLost."""

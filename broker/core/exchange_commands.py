@@ -21,6 +21,7 @@ from broker.core.exchange.base import (
     remove_incoming_bindings,
 )
 from broker.core.exchange.registry import EXCHANGE_TYPES, create_exchange
+from broker.core.names import check_name
 from broker.core.queue.queue import Queue
 from broker.core.reply_to import is_reply_name
 from broker.errors import AccessRefused, NotFound, PreconditionFailed
@@ -94,6 +95,7 @@ def declare_exchange(vhost: VirtualHost, actor: Actor, settings: ExchangeSetting
     vhost.release.check_exchange_type(settings.type, is_known=settings.type in EXCHANGE_TYPES)
     _refuse_default(name)
     actor.check("configure", "exchange", name)
+    check_name("exchange name", name)
     existing = vhost.exchanges.get(name)
     if existing is not None:
         current = ExchangeTraits(
@@ -205,6 +207,7 @@ def bind(vhost: VirtualHost, actor: Actor, request: BindingRequest) -> None:
 
     """
     _check_binding_rights(vhost, actor, request)
+    check_name("routing key", request.routing_key)
     source = exchange_named(vhost, request.source)
     destination = _destination_of(vhost, request)
     if destination is None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.consumer import Deliveries
 from broker.core.message import Address, build_content
+from broker.core.names import check_name
 from broker.core.output import Output, OutputSet
 from broker.core.publishing import Publisher, Route
 from broker.core.queue_commands import queue_named
@@ -126,6 +127,8 @@ def publish_message(vhost: VirtualHost, actor: Actor, request: PublishRequest) -
         AMQPError: rules P-01 to P-10; nothing has happened then.
 
     """
+    check_name("exchange name", request.exchange)
+    check_name("routing key", request.routing_key)
     deliveries = own_deliveries(actor)
     publisher = Publisher(vhost, actor, deliveries, request.body_bytes_max)
     transaction = Transaction()

@@ -20,6 +20,7 @@ from broker.core.events import EVENT_EXCHANGE, Events
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange.registry import create_exchange
 from broker.core.log_exchange import LOG_EXCHANGE, LogExchange
+from broker.core.names import check_name
 from broker.core.output import OutputSet
 from broker.core.tally import Churn, VHostTally
 from broker.core.tracing import Tracer
@@ -254,9 +255,13 @@ class Node:
             by: the administrator who wants it, if it was one.
             number: the one it had in an earlier life; 0 gives it the next.
 
+        Raises:
+            PreconditionFailed: the name is too long.
+
         """
         vhost = self.vhosts.get(name)
         if vhost is None:
+            check_name("virtual host name", name)
             vhost = VirtualHost(
                 name,
                 self.deadlines,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.equivalence import QueueTraits, check_queue_equivalence
 from broker.core.erlterm import resource_text
+from broker.core.names import check_name
 from broker.core.queue.arguments import (
     CLASSIC,
     check_for_release,
@@ -101,6 +102,7 @@ def declare_queue(vhost: VirtualHost, actor: Actor, request: QueueRequest) -> Qu
         raise AccessRefused(f"queue name '{name}' contains reserved prefix 'amq.*'")
 
     actor.check("configure", "queue", name)
+    check_name("queue name", name)
     vhost.tally.queues_declared += 1
     existing = vhost.queues.get(name)
     if existing is not None:

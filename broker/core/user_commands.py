@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.events import ACTING_USER
+from broker.core.names import check_name
 from broker.errors import BrokerError
 
 if TYPE_CHECKING:
@@ -71,7 +72,13 @@ class NoSuchVirtualHost(BrokerError):
 def put_user(
     node: Node, name: str, password_hash: PasswordHash | None, *, tags: Iterable[str], by: str
 ) -> User:
-    """Add a user, or give one that is there another password and other tags (rule PM-01)."""
+    """Add a user, or give one that is there another password and other tags (rule PM-01).
+
+    Raises:
+        PreconditionFailed: the name is too long.
+
+    """
+    check_name("user name", name)
     is_new = name not in node.users.users
     user = node.users.add_user(name, password_hash, tags=tags)
     if is_new:

@@ -8,7 +8,6 @@ order of rule DE-09, a few things at a time, and stays changed if a later one is
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 from broker.auth.passwords import ARGON2ID, HASHING_ALGORITHM_DEFAULT, new_password_hash
@@ -37,6 +36,7 @@ from broker.management.arguments import (
 )
 from broker.management.definition_rows import OWN_HASH
 from broker.management.errors import BadRequest
+from broker.management.json_text import read_json
 from broker.management.parameters import apply_parameter
 from broker.management.users import PROTECTED, password_hash_in
 from broker.management.vhosts import metadata_in
@@ -103,7 +103,7 @@ def read_document(raw: bytes) -> JSON:
         return {}
 
     try:
-        document = json.loads(text)
+        document = read_json(text)
     except (ValueError, RecursionError):
         raise BadRequest("failed_to_parse_json") from None
 

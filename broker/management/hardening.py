@@ -129,6 +129,11 @@ def preflight_headers(headers: Mapping[str, str], origins: tuple[str, ...]) -> d
 def loggable_path(path: str) -> str:
     """A path and its query, without what could be a password in them, however it is written."""
     where, mark, query = path.partition("?")
+    if "@" in where and "//" in where:
+        # A whole URL, or what looks like one: a login may stand before the host.
+        before, _, behind = where.partition("//")
+        where = f"{before}//{HIDDEN}@{behind.rpartition('@')[2]}"
+
     segments = where.split("/")
     for place, segment in enumerate(segments):
         if unquote(segment) == HIDES_WHAT_FOLLOWS and any(segments[place + 1 :]):
@@ -152,4 +157,6 @@ def own_place(target: str) -> str:
         return ""
 
     is_own = not parts.scheme and not parts.netloc and "\\" not in target
+    # Browsers take more than one slash for the begin of a host, whatever this library makes of it.
+    is_own = is_own and not target.startswith("//")
     return target if is_own and target.isprintable() else ""

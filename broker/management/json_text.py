@@ -19,7 +19,7 @@ from broker.management.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["JSON", "parse_object", "render", "render_list", "rfc3339"]
+__all__ = ["JSON", "parse_object", "read_json", "render", "render_list", "rfc3339"]
 
 JSON = dict[str, object]
 
@@ -47,6 +47,26 @@ def render_list(rows: Sequence[object]) -> bytes:
     return render(rows)[1:-1]
 
 
+def read_json(text: bytes) -> object:
+    """Read any value.
+
+    Raises:
+        ValueError: it is no JSON, says NaN or Infinity, or has half of a pair of surrogates that
+            is no escape of an octet: nothing could be written of it.
+        RecursionError: it is nested too deeply.
+
+    """
+    value: object = json.loads(text, parse_constant=_refuse_constant)
+    if b"\\u" in text:
+        json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogateescape")
+
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
 def parse_object(raw: bytes) -> JSON:
     """Read the body of a request: an object, or nothing at all.
 
@@ -59,7 +79,7 @@ def parse_object(raw: bytes) -> JSON:
         return {}
 
     try:
-        value = json.loads(text)
+        value = read_json(text)
     except (ValueError, RecursionError):
         raise BadRequest("not_json") from None
 

@@ -78,6 +78,11 @@ class Call:
         self.args: list[Any] = []
         self.kwargs: dict[str, Any] = {}
 
+    @property
+    def once_key(self) -> str:
+        """What the idempotency store knows it by: one key of two tasks is two things to do."""
+        return f"{self.task.name}\n{self.id}"
+
 
 def _attempt(headers: dict[str, Any]) -> int:
     attempt = headers.get(wire.ATTEMPT)
@@ -140,20 +145,21 @@ class Execution:
     async def _once(self, call: Call) -> None:
         store = self._app.once
         assert store is not None
-        while call.id in self._claimed:
+        key = call.once_key
+        while key in self._claimed:
             # The connection was lost, so it was handed out again, to us, and we are at it.
-            await asyncio.wait((self._claimed[call.id],))
+            await asyncio.wait((self._claimed[key],))
 
-        done = self._claimed[call.id] = self._loop.create_future()
+        done = self._claimed[key] = self._loop.create_future()
         try:
             await self._claim(call, store)
         finally:
-            del self._claimed[call.id]
+            del self._claimed[key]
             done.set_result(None)
 
     async def _claim(self, call: Call, store: IdempotencyStore) -> None:
         while True:
-            claim = await store.claim(call.id, self._owner, lease_s=self._lease_s)
+            claim = await store.claim(call.once_key, self._owner, lease_s=self._lease_s)
             if claim.state is ClaimState.OURS:
                 break
 
@@ -172,7 +178,7 @@ class Execution:
         try:
             await self._attempt(call, store)
         except BaseException:
-            await asyncio.shield(store.release(call.id, self._owner))
+            await asyncio.shield(store.release(call.once_key, self._owner))
             raise
 
     async def _attempt(self, call: Call, store: IdempotencyStore | None) -> None:
@@ -315,7 +321,7 @@ class Execution:
             assert store is not None
             packed = content_type.encode() + b"\n" + body
             try:
-                is_ours = await store.complete(call.id, self._owner, packed, effects)
+                is_ours = await store.complete(call.once_key, self._owner, packed, effects)
             except asyncio.CancelledError:
                 raise
             except Exception as problem:
@@ -391,7 +397,7 @@ class Execution:
 
         if guarantee == "effectively_once":
             assert self._app.once is not None
-            await self._app.once.release(call.id, self._owner)
+            await self._app.once.release(call.once_key, self._owner)
 
         counts = self._board.counts_of(task.name)
         counts.retried += 1

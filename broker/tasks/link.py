@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.client import wire
 from broker.client.client import Client, connect
-from broker.client.errors import Unroutable
+from broker.client.errors import QueueFull, Unroutable
 from broker.client.options import Options
 from broker.client.spec import DEAD_EXCHANGE
 from broker.tasks.port import CONNECTION_ERRORS, Port
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from broker.tasks.intake import Received
 
 __all__ = ["Link"]
+
+FULL_WAIT_S: Final = 1.0
+"""When the queue is full, how long until a retry is sent to it again."""
 
 
 class Link:
@@ -40,7 +43,7 @@ class Link:
         self._lock = asyncio.Lock()
         self._declaring = asyncio.Lock()
         self._setups: dict[str, Callable[[], Awaitable[None]]] = {}
-        self._declared: set[str] = set()
+        self._declared: dict[str, QueueSpec] = {}
         self.port = Port(url, name=name, timeout=timeout, on_open=self._set_up)
 
     async def start(self) -> None:
@@ -70,13 +73,35 @@ class Link:
         async with self._declaring:
             if queue not in self._declared:
                 await client.declare(queue, spec)
-                self._declared.add(queue)
+                self._declared[queue] = spec
 
     async def resend(self, message: Received, delay: float, changes: Mapping[str, object]) -> None:
-        """Send a copy of a message to its queue, to arrive in so many seconds."""
+        """Send a copy of a message to its queue, to arrive in so many seconds.
+
+        What waits at the broker would be lost if the queue was full when its time has come. So if
+        the queue refuses what is too much, it waits here, not acknowledged, until there is room;
+        if the connection is lost meanwhile, the broker has it still, and nothing is sent.
+        """
         client = await self.client()
         copy = wire.copy_of(message.raw, changes)
-        await client.core.send("", message.queue, copy, delay=delay)
+        if not self._refuses_when_full(message.queue):
+            await client.core.send("", message.queue, copy, delay=delay)
+            return
+
+        await asyncio.sleep(delay)
+        while message.channel is self.port.work_channel:
+            try:
+                await client.core.send("", message.queue, copy)
+                return
+            except QueueFull:
+                await asyncio.sleep(FULL_WAIT_S)
+
+    def _refuses_when_full(self, queue: str) -> bool:
+        spec = self._declared.get(queue)
+        if spec is None or spec.on_full != "reject":
+            return False
+
+        return spec.max_length is not None or spec.max_bytes is not None
 
     async def bury(self, message: Received, changes: Mapping[str, object]) -> bool:
         """Put a copy of a message among the dead letters; say whether anybody keeps those."""

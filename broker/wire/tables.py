@@ -421,6 +421,11 @@ def _field_from(value: object, where: str, depth: int) -> Field:
             raise ValueError(f"{where!r}: {value} does not fit 64 bits")
         return Field("l", value)
     if isinstance(value, str):
+        try:
+            value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise ValueError(f"{where!r}: {value!r} is no text that can be written") from None
+
         return Field("S", value)
     if isinstance(value, float):
         if not math.isfinite(value):

@@ -315,7 +315,7 @@ def test_what_is_not_awaited_is_told(run: Pytester) -> None:
                 gc.collect()
         """
     )
-    run.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1)
+    run.runpytest_inprocess(*OPTIONS).assert_outcomes(passed=1, errors=1)
 
 
 def test_a_forgotten_await_is_an_error(run: Pytester) -> None:
