@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import sys
 import threading
@@ -15,9 +16,11 @@ import pytest_asyncio
 
 from broker.client import connect
 from broker.client.errors import (
+    QueueFull,
     ResultTimeout,
     TaskFailed,
 )
+from broker.client.spec import QueueSpec
 from broker.tasks import (
     Again,
     AmqpResults,
@@ -462,6 +465,25 @@ async def test_what_is_sent_twice_under_one_key_is_done_once(make: Callable[...,
     assert runs == [7]
 
 
+async def test_one_key_of_two_tasks_is_two_things_to_do(make: Callable[..., Tasks]) -> None:
+    tasks = make(guarantee="effectively_once", once=MemoryOnce())
+
+    @tasks.task
+    async def sell(order: int) -> str:
+        return f"sold {order}"
+
+    @tasks.task
+    async def refund(order: int) -> str:
+        return f"refunded {order}"
+
+    async with Worker(tasks):
+        for _ in range(2):
+            handle = await sell.using(key="order-7").q(7)
+            assert await handle.result(timeout=WAIT_S) == "sold 7"
+            handle = await refund.using(key="order-7").q(7)
+            assert await handle.result(timeout=WAIT_S) == "refunded 7"
+
+
 async def test_a_task_that_another_worker_holds_is_waited_for(make: Callable[..., Tasks]) -> None:
     once = MemoryOnce()
     tasks = make(guarantee="effectively_once", once=once)
@@ -472,7 +494,7 @@ async def test_a_task_that_another_worker_holds_is_waited_for(make: Callable[...
         runs.append(order)
         return order
 
-    assert (await once.claim("order-7", "dead", lease_s=0.2)).state is ClaimState.OURS
+    assert (await once.claim("charge\norder-7", "dead", lease_s=0.2)).state is ClaimState.OURS
     async with Worker(tasks):
         handle = await charge.using(key="order-7").q(7)
         assert await handle.result(timeout=WAIT_S) == 7
@@ -774,3 +796,41 @@ async def test_the_time_of_a_task_begins_when_it_begins(make: Callable[..., Task
             release.set()
 
         assert await handle.result(timeout=WAIT_S) == "done"
+
+
+async def test_a_retry_survives_that_its_queue_is_full(make: Callable[..., Tasks]) -> None:
+    tasks = make(spec=QueueSpec(max_length=3), retry=Retry(3, Fixed(0.3)))
+    attempts: list[int] = []
+    failed, release = asyncio.Event(), asyncio.Event()
+
+    @tasks.task
+    async def fail_once() -> str:
+        attempts.append(current().attempt)
+        if len(attempts) == 1:
+            failed.set()
+            raise OSError("not yet")
+
+        return "done"
+
+    @tasks.task
+    async def hold() -> None:
+        await release.wait()
+
+    async with tasks, Worker(tasks, concurrency=2):
+        handle = await fail_once.q()
+        await asyncio.wait_for(failed.wait(), WAIT_S)
+        # The queue is full when the retry is due.
+        others = []
+        for _ in range(7):
+            with contextlib.suppress(QueueFull):
+                others.append(await hold.q())
+
+            await asyncio.sleep(0.02)
+
+        await asyncio.sleep(0.6)
+        release.set()
+        assert await handle.result(timeout=WAIT_S) == "done"
+        for one in others:
+            await one.result(timeout=WAIT_S)
+
+    assert attempts == [1, 2]
