@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import aio_pika
 import pytest
 
 from broker.client import Client, DeadLetter, Delivery, Fixed, QueueFull, QueueSpec, Retry
@@ -176,3 +177,35 @@ async def test_a_message_that_kills_its_consumers_is_dead_in_the_end(
         letter = await told.get()
 
     assert (letter.id, letter.reason) == ("poison", "delivery_limit")
+
+
+@pytest.mark.parametrize("settle", ["dead", "fail"])
+@pytest.mark.parametrize("is_durable", [True, False])
+async def test_a_queue_that_others_declared_without_them_gets_them(
+    client: Client, name: Name, url: str, settle: str, is_durable: bool
+) -> None:
+    """Rejected there, the message would be gone."""
+    orders = name("orders")
+    arguments: Any = {"x-message-ttl": 600_000}
+    connection = await aio_pika.connect(url)
+    async with connection:
+        channel = await connection.channel()
+        await channel.declare_queue(orders, durable=is_durable, arguments=arguments)
+        await client.declare(orders)
+        await client.send(orders, 1, id="a")
+        delivery = await client.get(orders, wait=5, type=int)
+        assert delivery is not None
+        delivery._source.retry = Retry(1)
+        assert await getattr(delivery, settle)("why")
+        assert [(one.id, one.error) for one in await client.dead(orders).list()] == [("a", "why")]
+        await client.delete(orders)
+
+
+async def test_dead_letters_whose_queue_was_deleted_get_a_new_one(
+    client: Client, name: Name
+) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    await client.delete(f"{orders}.dead")
+    await bury(client, orders, "a")
+    assert [letter.id for letter in await client.dead(orders).list()] == ["a"]
