@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,6 +29,7 @@ from pamqp.commands import Basic
 
 from broker.client.errors import ToolkitError
 from broker.client.spec import QueueSpec
+from broker.tasks.partition import partition_of
 from broker.tasks.periodic import BeatState, Tick
 from broker.tasks.port import CONNECTION_ERRORS
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from aiormq.channel import Channel
 
     from broker.tasks.app import Tasks
+    from broker.tasks.task import Task
 
 __all__ = ["DONE", "SCHEDULE", "Beat", "beat_queue"]
 
@@ -84,6 +87,8 @@ class Beat:
                 await self._run_once()
             except (*CONNECTION_ERRORS, ToolkitError) as problem:
                 LOG.debug("the beat starts anew: %r", problem)
+            except Exception:
+                LOG.exception("the beat failed, and starts anew")
 
             self.is_leader = False
             await asyncio.sleep(RETRY_S)
@@ -94,7 +99,9 @@ class Beat:
         await link.declare(self._queue, QueueSpec(single_active_consumer=True, dead_letter=False))
         for name in self._app.periodic:
             options = self._app.registered[name].options
-            await link.declare(options.queue, self._app.queues()[options.queue])
+            parts = options.partitions
+            for queue in [options.queue] if parts is None else parts.queues(options.queue):
+                await link.declare(queue, self._app.queues().get(queue, self._app.spec))
 
         channel = await link.port.channel()
         try:
@@ -171,7 +178,16 @@ class Beat:
         held, self._held = self._held, []
         self._is_dirty = False
         for tick in ticks:
-            await self._publish_tick(channel, tick)
+            try:
+                made = self._make(tick)
+            except Exception:
+                # Of one task only: the others have their ticks.
+                LOG.exception("%s of %s cannot be sent, and is left out", tick.name, tick.at)
+                state.done(tick.task_id)
+                continue
+
+            queue, properties, body = made
+            await channel.basic_publish(body, routing_key=queue, properties=properties, wait=False)
 
         await self._publish_token(channel, state)
         for tag in held:
@@ -209,29 +225,38 @@ class Beat:
             wait=False,
         )
 
-    async def _publish_tick(self, channel: Channel, tick: Tick) -> None:
+    def _make(self, tick: Tick) -> tuple[str, Basic.Properties, bytes]:
+        """Return the message of a tick, and the queue that it goes to."""
         app = self._app
         task = app.registered[tick.name]
+        options = task.options
         body, content_type = app.codecs.encode([[], {}])
         headers = {}
         if app.periodic[tick.name].overlap == "skip":
             headers[SCHEDULE] = self._queue
 
-        queue = task.options.queue
-        if task.options.partitions is not None:
-            queue = task.options.partitions.queue_for(queue, (), {})
-
-        await channel.basic_publish(
-            body,
-            routing_key=queue,
-            properties=_properties(
-                message_type=tick.name,
-                message_id=tick.task_id,
-                content_type=content_type,
-                headers=headers,
-            ),
-            wait=False,
+        properties = _properties(
+            message_type=tick.name,
+            message_id=tick.task_id,
+            content_type=content_type,
+            headers=headers,
+            priority=app.spec.wire_priority(options.priority),
+            expiration=None if options.ttl is None else str(math.ceil(options.ttl * 1000)),
         )
+        return self._queue_of(task), properties, body
+
+    @staticmethod
+    def _queue_of(task: Task[..., Any, Any]) -> str:
+        queue, parts = task.options.queue, task.options.partitions
+        if parts is None:
+            return queue
+
+        try:
+            return parts.queue_for(queue, (), {})
+        except Exception as problem:
+            # Without arguments there may be no key: ticks of one task then stay together.
+            LOG.debug("%s has no key for its ticks: %r", task.name, problem)
+            return parts.name(queue, partition_of(task.name, parts.count))
 
 
 def _properties(**given: Any) -> Basic.Properties:

@@ -6,18 +6,23 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.client import connect
+from broker.client.spec import QueueSpec
 from broker.embedded import Broker
-from broker.tasks import Tasks, Worker, current
+from broker.tasks import Partitions, Tasks, Worker, current
+from broker.tasks.beat import Beat
+from broker.tasks.periodic import Tick
 from tests.helpers.toolkit import needs_leveret
 from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 INTERVAL_S = 0.2
 
@@ -148,3 +153,60 @@ async def test_all_workers_may_stop_and_begin_again(url: str) -> None:
     await until(lambda: len(cluster.ticks) >= seen + 3)
     await cluster.stop()
     assert cluster.judge() == []
+
+
+async def test_ticks_of_partitioned_tasks_come_and_others_too(url: str) -> None:
+    name = f"toolkit-test.beat-{time.time_ns():x}"
+    tasks = Tasks(url, name=name, results=None)
+    seen: Counter[str] = Counter()
+
+    def by(order: int) -> int:
+        return order
+
+    @tasks.every(INTERVAL_S, queue=f"{name}.parts", partitions=Partitions(2, by=by))
+    async def parted(order: int = 1) -> None:
+        seen["parted"] += 1
+
+    @tasks.every(INTERVAL_S)
+    async def plain() -> None:
+        seen["plain"] += 1
+
+    async with tasks, Worker(tasks):
+        await until(lambda: seen["parted"] >= 2 and seen["plain"] >= 2)
+
+
+async def test_a_tick_that_cannot_be_sent_keeps_no_other_from_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks = Tasks(url, name=f"toolkit-test.beat-{time.time_ns():x}", results=None)
+    ran: list[str] = []
+    make = Beat._make
+
+    def fail(self: Beat, tick: Tick) -> Any:
+        if tick.name == "wrong":
+            raise ZeroDivisionError
+
+        return make(self, tick)
+
+    monkeypatch.setattr(Beat, "_make", fail)
+
+    @tasks.every(INTERVAL_S, name="wrong")
+    async def wrong() -> None: ...
+
+    @tasks.every(INTERVAL_S, name="right")
+    async def right() -> None:
+        ran.append(current().id)
+
+    async with tasks, Worker(tasks):
+        await until(lambda: len(ran) >= 2)
+
+
+async def test_a_tick_has_the_priority_and_the_ttl_of_its_task(url: str) -> None:
+    spec = QueueSpec(max_priority=10)
+    tasks = Tasks(url, name=f"toolkit-test.beat-{time.time_ns():x}", results=None, spec=spec)
+
+    @tasks.every(60, name="tick", priority=9, ttl=1)
+    async def tick() -> None: ...
+
+    _, properties, _ = Beat(tasks)._make(Tick("tick", datetime.now(UTC)))
+    assert (properties.priority, properties.expiration) == (9, "1000")
