@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from aiormq.abc import DeliveredMessage
 
     from broker.client.client import Client
+    from broker.client.core import Core
     from broker.client.link import Link
 
 __all__ = ["Loaded", "export_queues", "load_queues"]
@@ -80,8 +81,8 @@ async def export_queues(
         count = 0
         for queue in names:
             file.write(_line({"queue": queue, "spec": _spec_table(core.spec_of(queue))}))
-            count += await _write_messages(link, file, queue, is_dead=False)
-            count += await _write_messages(link, file, queue, is_dead=True)
+            for is_dead in (False, True):
+                count += await _write_messages(core, link, file, queue, is_dead=is_dead)
 
         return count
 
@@ -108,7 +109,9 @@ async def export_queues(
     return await core.session.run(attempt, deadline=float("inf"))
 
 
-async def _write_messages(link: Link, file: BinaryIO, queue: str, *, is_dead: bool) -> int:
+async def _write_messages(
+    core: Core, link: Link, file: BinaryIO, queue: str, *, is_dead: bool
+) -> int:
     count = 0
 
     async def note(raw: DeliveredMessage) -> bool:
@@ -117,7 +120,8 @@ async def _write_messages(link: Link, file: BinaryIO, queue: str, *, is_dead: bo
         file.write(_message_line(raw, queue, is_dead=is_dead))
         return False
 
-    await walk(link, dead_queue_name(queue) if is_dead else queue, note, None)
+    name = dead_queue_name(queue) if is_dead else queue
+    await walk(link, name, note, None, core.options.timeout)
     return count
 
 

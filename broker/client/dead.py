@@ -5,13 +5,14 @@ Invariant: looking changes nothing but that the broker has handed them out once 
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.client import wire
 from broker.client.checks import SHORT_TEXT_BYTES_MAX, check_count, check_queue
-from broker.client.errors import DecodeError, QueueNotFound
-from broker.client.link import LIBRARY_ERRORS, LinkLost, get_message, translated_error
+from broker.client.errors import DecodeError, QueueNotFound, ToolkitError
+from broker.client.link import get_message
 from broker.client.message import DeadLetter
 from broker.client.spec import dead_queue_name
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from aiormq.channel import Channel
 
     from broker.client.core import Core
-    from broker.client.link import Link
+    from broker.client.link import Link, Operation
 
 __all__ = ["DeadLetters", "dead_letter_of", "walk"]
 
@@ -82,9 +83,9 @@ class DeadLetters:
                 found.append(dead_letter_of(self._core, raw, self.queue))
                 return False
 
-            await walk(link, self.name, note, limit)
+            await walk(link, self.name, note, limit, self._core.options.timeout)
 
-        await self._core.session.run(look)
+        await self._core.session.run_steps(look)
         return found
 
     async def replay(self, ids: Iterable[str] | None = None, *, to: str | None = None) -> int:
@@ -98,6 +99,9 @@ class DeadLetters:
 
         Returns:
             How many.
+
+        Raises:
+            ToolkitError: it was interrupted; the text says how many were put back before that.
 
         """
         wanted = None if ids is None else {ids} if isinstance(ids, str) else set(ids)
@@ -120,9 +124,17 @@ class DeadLetters:
                 count += 1
                 return True
 
-            await walk(link, self.name, put_back, None)
+            await walk(link, self.name, put_back, None, self._core.options.timeout)
 
-        await self._core.session.run(move)
+        try:
+            await self._core.session.run_steps(move)
+        except ToolkitError as problem:
+            problem.args = (f"{problem}; {count} dead letters had been put back by then",)
+            raise
+        except asyncio.CancelledError as problem:
+            problem.add_note(f"{count} dead letters had been put back by then")
+            raise
+
         return count
 
     async def purge(self) -> int:
@@ -144,22 +156,27 @@ async def walk(
     queue: str,
     visit: Callable[[DeliveredMessage], Awaitable[bool]],
     limit: int | None,
+    step_s: float,
 ) -> None:
     """Show the messages that are in a queue, the oldest first; those for which ``visit`` says True
-    are acknowledged, the others given back, in the order and to the places they had."""
-    channel = await link.open_channel()
-    try:
-        await _walk(channel, queue, visit, limit)
-    except LIBRARY_ERRORS as problem:
-        translated = translated_error(problem)
-        if isinstance(translated, QueueNotFound):
-            return
+    are acknowledged, the others given back, in the order and to the places they had. Each step may
+    take ``step_s`` seconds."""
 
-        raise (translated or LinkLost()) from problem
+    def step() -> Operation:
+        return link.operation(asyncio.get_running_loop().time() + step_s)
+
+    async with step():
+        channel = await link.open_channel()
+
+    try:
+        await _walk(channel, queue, visit, limit, step)
+    except QueueNotFound:
+        return
     finally:
         if not channel.is_closed and link.is_alive:
-            await channel.basic_nack(0, multiple=True, requeue=True)
-            await channel.close()
+            async with step():
+                await channel.basic_nack(0, multiple=True, requeue=True)
+                await channel.close()
 
 
 async def _walk(
@@ -167,17 +184,19 @@ async def _walk(
     queue: str,
     visit: Callable[[DeliveredMessage], Awaitable[bool]],
     limit: int | None,
+    step: Callable[[], Operation],
 ) -> None:
     seen = 0
     while limit is None or seen < limit:
         seen += 1
-        raw = await get_message(channel, queue)
-        if raw is None:
-            return
+        async with step():
+            raw = await get_message(channel, queue)
+            if raw is None:
+                return
 
-        if await visit(raw):
-            assert raw.delivery_tag is not None
-            await channel.basic_ack(raw.delivery_tag, wait=False)
+            if await visit(raw):
+                assert raw.delivery_tag is not None
+                await channel.basic_ack(raw.delivery_tag, wait=False)
 
 
 def dead_letter_of(core: Core, raw: DeliveredMessage, queue: str) -> DeadLetter[Any]:

@@ -190,6 +190,26 @@ class Session:
             if on_resend is not None:
                 on_resend()
 
+    async def run_steps(self, operation: Callable[[Link], Awaitable[R]]) -> R:
+        """Do something that takes many steps, each of which may take ``timeout`` seconds, as
+        ``link.operation`` is told for each of them; the whole takes as long as it does.
+
+        Raises:
+            Unavailable: there was no connection for ``timeout`` seconds.
+            ToolkitError: the broker closes the connection for it.
+
+        """
+        while True:
+            link = await self.link()
+            try:
+                async with link.operation(None):
+                    return await operation(link)
+            except LinkLost:
+                if link.is_alive:
+                    await asyncio.sleep(SETTLE_S)
+                elif (fault := _fault_of(link)) is not None:
+                    raise ToolkitError(f"the broker has closed the connection: {fault}") from fault
+
     # -- the connection
 
     async def _run(self) -> None:

@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Any
 import aio_pika
 import pytest
 
-from broker.client import Client, DeadLetter, Delivery, Fixed, QueueFull, QueueSpec, Retry
+from broker.client import (
+    Client,
+    DeadLetter,
+    Delivery,
+    Fixed,
+    Options,
+    QueueFull,
+    QueueSpec,
+    Retry,
+    Unavailable,
+    connect,
+)
+from broker.client.link import Link, get_message
 from tests.helpers.toolkit import Heard
 
 if TYPE_CHECKING:
@@ -209,3 +221,57 @@ async def test_dead_letters_whose_queue_was_deleted_get_a_new_one(
     await client.delete(f"{orders}.dead")
     await bury(client, orders, "a")
     assert [letter.id for letter in await client.dead(orders).list()] == ["a"]
+
+
+class SlowLink:
+    """Makes each message that is published take a while, as over a long line."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: list[float]) -> None:
+        publish = Link.publish
+
+        async def publish_late(link: Link, *args: Any, **more: Any) -> None:
+            await asyncio.sleep(seconds.pop(0) if seconds else 0)
+            await publish(link, *args, **more)
+
+        monkeypatch.setattr(Link, "publish", publish_late)
+
+
+async def test_each_step_has_the_timeout_and_not_the_whole(
+    client: Client, name: Name, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    await bury(client, orders, "a", "b", "c")
+    async with connect(url, options=Options(timeout=1.0)) as other:
+        SlowLink(monkeypatch, [0.5, 0.5, 0.5])
+        assert await other.dead(orders).replay() == 3
+
+
+async def test_an_interrupted_replay_says_how_many_went(
+    client: Client, name: Name, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    await bury(client, orders, "a", "b", "c")
+    async with connect(url, options=Options(timeout=0.5)) as other:
+        SlowLink(monkeypatch, [0, 0, 60])
+        with pytest.raises(Unavailable, match="in time; 2 dead letters had been put back"):
+            await other.dead(orders).replay()
+
+        assert [letter.id for letter in await client.dead(orders).list()] == ["c"]
+
+
+async def test_looking_at_many_takes_as_long_as_it_takes(
+    client: Client, name: Name, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    await bury(client, orders, "a", "b", "c")
+
+    async def get_late(channel: Any, queue: str) -> Any:
+        await asyncio.sleep(0.4)
+        return await get_message(channel, queue)
+
+    async with connect(url, options=Options(timeout=1.0)) as other:
+        monkeypatch.setattr("broker.client.dead.get_message", get_late)
+        assert [letter.id for letter in await other.dead(orders).list(None)] == ["a", "b", "c"]
