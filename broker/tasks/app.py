@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
@@ -43,12 +44,14 @@ if TYPE_CHECKING:
     from broker.client.schedule import Schedule, When
     from broker.tasks.handle import Handle
 
-__all__ = ["Tasks"]
+__all__ = ["AT_WORK", "Tasks"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 AMQP_RESULTS: Final = "amqp"
+AT_WORK: Final[ContextVar[bool]] = ContextVar("leveret_at_work", default=False)
+"""Whether this is a worker, or a task that it runs, and not the program around it."""
 TASK_NAME_BYTES_MAX: Final = 200
 """AMQP has 255; the topics of its events have more in them."""
 
@@ -322,10 +325,13 @@ class Tasks:
 
     async def link(self) -> Link:
         """Return the running loop's connections, opened when they are first needed."""
-        link = self._links.get()
-        if link is not None:
-            return link
+        link = self._links.get() or await self._open()
+        if not AT_WORK.get():
+            link.is_kept = True
 
+        return link
+
+    async def _open(self) -> Link:
         lock = self._opening.get() or self._opening.set(asyncio.Lock())
         async with lock:
             link = self._links.get()

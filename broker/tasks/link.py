@@ -37,6 +37,10 @@ class Link:
 
     def __init__(self, url: str, *, name: str, timeout: float = 10.0) -> None:
         self.url = url
+        self.workers = 0
+        """How many workers use it."""
+        self.is_kept = False
+        """Whether others than workers and their tasks use it: then these do not close it."""
         self._name = name
         self._timeout = timeout
         self._client: Client | None = None

@@ -8,6 +8,7 @@ has not begun, and lets what runs end; what does not end in time is handed back 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 from collections import deque
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from broker.client.checks import check_count, check_flag, check_kind, check_seconds
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.intake import PREFETCH_MAX
-from broker.tasks.app import Tasks
+from broker.tasks.app import AT_WORK, Tasks
 from broker.tasks.beat import Beat
 from broker.tasks.board import Board, Snapshot
 from broker.tasks.execution import Execution
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.tasks.intake import Received
+    from broker.tasks.link import Link
 
 __all__ = ["LEASE_S", "THREAD_NAME", "Worker"]
 
@@ -99,6 +101,7 @@ class Worker:
         check_flag("beat", settings.get("beat", True))
         self._has_beat = settings.get("beat", True) and bool(tasks.periodic)
         self._beat: Beat | None = None
+        self._link: Link | None = None
         self._execution: Execution | None = None
         self._executor: ThreadPoolExecutor | None = None
         self._consumer_tags: list[str] = []
@@ -169,8 +172,17 @@ class Worker:
             Unavailable: no broker could be reached.
 
         """
+        # What is begun here, the readers of the connections included, inherits it.
+        token = AT_WORK.set(True)
+        try:
+            await self._start()
+        finally:
+            AT_WORK.reset(token)
+
+    async def _start(self) -> None:
         app = self.tasks
-        link = await app.link()
+        link = self._link = await app.link()
+        link.workers += 1
         for name, spec in app.queues().items():
             await link.declare(name, spec)
 
@@ -202,6 +214,9 @@ class Worker:
     async def stop(self, grace: float | None = None) -> None:
         """Stop taking tasks, hand back those not begun, and wait for those that run.
 
+        The application's connections in this event loop are closed by the last worker that stops,
+        unless the program has used them as well: then it closes them, with ``tasks.close()``.
+
         Args:
             grace: how many seconds to wait; what still runs then is cancelled and handed back.
 
@@ -213,19 +228,19 @@ class Worker:
 
         self._is_stopping = True
         self.board.is_draining = True
-        app = self.tasks
-        link = await app.link()
-        link.forget(f"worker {self.owner}")
+        app, link = self.tasks, self._link
+        if link is not None:
+            link.forget(f"worker {self.owner}")
+
         for task in self._background:
             task.cancel()
 
         await asyncio.gather(*self._background, return_exceptions=True)
-        for tag in self._consumer_tags:
-            await link.port.cancel(tag)
+        if link is not None:
+            for tag in self._consumer_tags:
+                await link.port.cancel(tag)
 
-        while self._waiting:
-            link.port.nack(self._waiting.popleft(), requeue=True)
-
+        self._hand_back()
         await self._drain(self.grace if grace is None else grace)
         if self._execution is not None:
             await self._execution.finish()
@@ -243,8 +258,22 @@ class Worker:
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
-        await app.close()
+        await self._leave()
         self._stopped.set()
+
+    async def _leave(self) -> None:
+        """Close what the application has opened, unless others use it in this loop."""
+        link = self._link
+        if link is None:
+            return
+
+        link.workers -= 1
+        if self.tasks.current_link() is link and (link.workers or link.is_kept):
+            # What was settled and handed back is so when this has stopped.
+            with contextlib.suppress(ToolkitError):
+                await link.port.barrier()
+        else:
+            await self.tasks.close()
 
     async def __aenter__(self) -> Self:
         """Begin to work."""
@@ -268,7 +297,8 @@ class Worker:
 
     async def _consume(self) -> None:
         """Consume everything on a new connection; what came over the last one is lost to us."""
-        port = (await self.tasks.link()).port
+        assert self._link is not None
+        port = self._link.port
         self._waiting.clear()
         self._consumer_tags.clear()
         specs = self.tasks.queues()
@@ -306,14 +336,12 @@ class Worker:
             self._begin(self._waiting.popleft())
 
     def _nack(self, message: Received) -> None:
-        link = self.tasks.current_link()
-        if link is not None:
-            link.port.nack(message, requeue=True)
+        if self._link is not None:
+            self._link.port.nack(message, requeue=True)
 
     def _hand_back(self) -> None:
-        link = self.tasks.current_link()
-        while self._waiting and link is not None:
-            link.port.nack(self._waiting.popleft(), requeue=True)
+        while self._waiting:
+            self._nack(self._waiting.popleft())
 
     async def _drain(self, grace: float) -> None:
         if self._running:

@@ -465,25 +465,6 @@ async def test_what_is_sent_twice_under_one_key_is_done_once(make: Callable[...,
     assert runs == [7]
 
 
-async def test_one_key_of_two_tasks_is_two_things_to_do(make: Callable[..., Tasks]) -> None:
-    tasks = make(guarantee="effectively_once", once=MemoryOnce())
-
-    @tasks.task
-    async def sell(order: int) -> str:
-        return f"sold {order}"
-
-    @tasks.task
-    async def refund(order: int) -> str:
-        return f"refunded {order}"
-
-    async with Worker(tasks):
-        for _ in range(2):
-            handle = await sell.using(key="order-7").q(7)
-            assert await handle.result(timeout=WAIT_S) == "sold 7"
-            handle = await refund.using(key="order-7").q(7)
-            assert await handle.result(timeout=WAIT_S) == "refunded 7"
-
-
 async def test_a_task_that_another_worker_holds_is_waited_for(make: Callable[..., Tasks]) -> None:
     once = MemoryOnce()
     tasks = make(guarantee="effectively_once", once=once)
@@ -494,7 +475,7 @@ async def test_a_task_that_another_worker_holds_is_waited_for(make: Callable[...
         runs.append(order)
         return order
 
-    assert (await once.claim("charge\norder-7", "dead", lease_s=0.2)).state is ClaimState.OURS
+    assert (await once.claim("order-7", "dead", lease_s=0.2)).state is ClaimState.OURS
     async with Worker(tasks):
         handle = await charge.using(key="order-7").q(7)
         assert await handle.result(timeout=WAIT_S) == 7
@@ -834,3 +815,45 @@ async def test_a_retry_survives_that_its_queue_is_full(make: Callable[..., Tasks
             await one.result(timeout=WAIT_S)
 
     assert attempts == [1, 2]
+
+
+async def test_a_result_can_be_had_when_the_worker_has_stopped(make: Callable[..., Tasks]) -> None:
+    tasks = make()
+
+    @tasks.task
+    async def add(x: int, y: int) -> int:
+        return x + y
+
+    async with Worker(tasks):
+        handle = await add.q(1, 2)
+
+    async with Worker(tasks):
+        assert await handle.result(timeout=3) == 3
+
+
+async def test_a_worker_that_stops_leaves_the_others_their_connection(
+    make: Callable[..., Tasks],
+) -> None:
+    tasks = make()
+
+    @tasks.task
+    async def inner() -> int:
+        return 3
+
+    @tasks.task
+    async def outer() -> int:
+        await inner.q()
+        return 4
+
+    first, second = Worker(tasks), Worker(tasks)
+    await first.start()
+    await second.start()
+    await first.stop()
+    assert tasks.current_link() is not None
+    sender = make(name=tasks.name)
+    sender_task = sender.task(name=outer.name)(lambda: 0)
+    handle = await sender_task.q()
+    assert await handle.result(timeout=3) == 4
+    await second.stop()
+    # Only workers, and a task of theirs, have used it.
+    assert tasks.current_link() is None
