@@ -475,7 +475,7 @@ async def test_a_task_that_another_worker_holds_is_waited_for(make: Callable[...
         runs.append(order)
         return order
 
-    assert (await once.claim("order-7", "dead", lease_s=0.2)).state is ClaimState.OURS
+    assert (await once.claim("charge\norder-7", "dead", lease_s=0.2)).state is ClaimState.OURS
     async with Worker(tasks):
         handle = await charge.using(key="order-7").q(7)
         assert await handle.result(timeout=WAIT_S) == 7
