@@ -15,6 +15,7 @@ from aiohttp.abc import AbstractAccessLogger
 
 from broker.management.call import is_local
 from broker.management.hardening import loggable_path
+from broker.management.refusals import QUIET, discreet
 from broker.management.threshold import IDLE_S, Threshold
 
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class ManagementServer:
             application,
             access_log=cast("logging.Logger | None", access_log),
             access_log_class=_AccessLog,
+            logger=QUIET,
             shutdown_timeout=SHUTDOWN_WAIT_S,
             keepalive_timeout=IDLE_S,
         )
@@ -117,7 +119,7 @@ class ManagementServer:
     async def _serve(self, listening: socket.socket) -> None:
         server = self._runner.server
         assert server is not None
-        answerer = self._threshold.guarded(server)
+        answerer = self._threshold.guarded(discreet(server))
         if self._open_entrance is not None:
             entrance = self._open_entrance(listening, answerer)
             if entrance is not None:

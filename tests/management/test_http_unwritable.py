@@ -1,10 +1,12 @@
-"""Texts that cannot be written, and names that do not fit the wire, are refused; nothing changes."""
+"""Texts that cannot be written, and names that do not fit the wire, are refused."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import pytest
+import yarl
 
 from broker.management.hardening import loggable_path, own_place
 from broker.management.json_text import read_json
@@ -89,3 +91,30 @@ def test_a_login_within_a_url_is_not_logged(path: str) -> None:
 @pytest.mark.parametrize("target", ["//evil.com", "///evil.com/x", "////evil.com"])
 def test_no_form_leads_to_another_site(target: str) -> None:
     assert own_place(target) == ""
+
+
+REFUSED: Final = [
+    pytest.param(b"GET <script> HTTP/1.1\r\nHost: localhost\r\n\r\n", id="target"),
+    pytest.param(
+        b"GET /api HTTP/1.1\r\nHost: localhost\r\nAuthorization Basic <script>\r\n\r\n", id="header"
+    ),
+    pytest.param(b"<script> / HTTP/1.1\r\nHost: localhost\r\n\r\n", id="method"),
+]
+
+
+@pytest.mark.parametrize("request_bytes", REFUSED)
+async def test_what_is_no_request_is_quoted_nowhere(
+    request_bytes: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with http_broker() as client:
+        url = yarl.URL(client.broker.management_url)
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        writer.write(request_bytes)
+        answer = await reader.read()
+        writer.close()
+
+    assert b"400" in answer.split(b"\r\n")[0]
+    assert b"script" not in answer
+    assert b"x-frame-options" in answer.lower()
+    assert b"aiohttp" not in answer.lower()
+    assert capfd.readouterr().err == ""
