@@ -56,6 +56,8 @@ GRACE_S: Final = 1.0
 """How long a leader that has only an initial token waits for one that knows more."""
 RETRY_S: Final = 0.5
 WAIT_MAX_S: Final = 3600.0
+RUN_MAX_S: Final = 30 * 86_400.0
+"""More than that no run is waited for of which nothing is heard."""
 
 
 def beat_queue(app_name: str) -> str:
@@ -171,7 +173,7 @@ class Beat:
             state.is_initial = False
             self._is_dirty = True
 
-        ticks = state.due(self._app.periodic, now)
+        ticks = state.due(self._app.periodic, now, self._run_seconds())
         if not ticks and not self._is_dirty and len(self._held) == 1:
             return
 
@@ -224,6 +226,15 @@ class Beat:
             properties=_properties(message_type=TOKEN, content_type="application/json"),
             wait=False,
         )
+
+    def _run_seconds(self) -> dict[str, float | None]:
+        found: dict[str, float | None] = {}
+        for name in self._app.periodic:
+            options = self._app.registered[name].options
+            timeout, attempts = options.timeout, options.retry.attempts
+            found[name] = None if timeout is None else min(timeout * attempts, RUN_MAX_S)
+
+        return found
 
     def _make(self, tick: Tick) -> tuple[str, Basic.Properties, bytes]:
         """Return the message of a tick, and the queue that it goes to."""

@@ -475,12 +475,15 @@ class Execution:
                 LOG.debug("storing the result of %s again: %r", call.id, problem)
 
     def _settle(self, call: Call) -> None:
-        schedule = call.headers.get(SCHEDULE) if call.headers else None
-        if schedule:
-            done = template("", DONE).with_id(call.id)
-            self._port.post(str(schedule), done, b"")
-
+        self._tell_beat(call.message)
         self._port.ack(call.message)
+
+    def _tell_beat(self, message: Received) -> None:
+        """Say that a run has ended, if somebody waits for that."""
+        schedule = (message.properties.headers or {}).get(SCHEDULE)
+        if schedule:
+            done = template("", DONE).with_id(message.properties.message_id or "")
+            self._port.post(str(schedule), done, b"")
 
     async def _refuse(self, message: Received, error: Exception) -> None:
         """Nobody here can run this: it is a dead letter at once."""
@@ -499,6 +502,7 @@ class Execution:
                 reply_to=message.properties.reply_to,
             )
 
+        self._tell_beat(message)
         self._port.ack(message)
         if self._wants("refused"):
             self._tell(Event("refused", task_id, name, error=str(error)))

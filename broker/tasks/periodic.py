@@ -27,8 +27,14 @@ LATE: Final = timedelta(seconds=10)
 """A tick that is no later than this is late, not missed: another worker had to take over first."""
 TICKS_MAX: Final = 1000
 """How many missed ticks of one task are made up for at most."""
-HOLD: Final = timedelta(days=1)
-"""A run whose end nobody has seen for so long no longer keeps the next one from starting."""
+HOLD_MIN: Final = timedelta(hours=1)
+"""How long a run without a timeout, of whose end nobody has heard, keeps the next from starting."""
+HOLD_MAX: Final = timedelta(days=1)
+"""How long at most, unless its timeout is longer."""
+HOLD_TICKS: Final = 3
+"""For so many intervals it does in any case, up to that."""
+HOLD_SPARE: Final = timedelta(minutes=1)
+"""What a run with a timeout has on top of that, for waiting in its queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,22 @@ class Periodic:
         while tick is not None and tick <= until:
             yield tick
             tick = self.schedule.next_after(tick)
+
+    def hold(self, since: datetime, run_s: float | None) -> timedelta:
+        """Return for how long a run of which nothing is heard keeps the next from starting.
+
+        Args:
+            since: when it was fired.
+            run_s: how many seconds it takes at most; None if nobody has said so.
+
+        """
+        run = HOLD_MIN if run_s is None else timedelta(seconds=run_s) + HOLD_SPARE
+        tick = self.schedule.next_after(since)
+        for _ in range(HOLD_TICKS - 1):
+            tick = None if tick is None else self.schedule.next_after(tick)
+
+        ticks = HOLD_MAX if tick is None else min(tick - since, HOLD_MAX)
+        return max(run, ticks)
 
 
 class Tick(NamedTuple):
@@ -151,15 +173,24 @@ class BeatState:
 
         return False
 
-    def due(self, periodic: Mapping[str, Periodic], now: datetime) -> list[Tick]:
-        """Return the ticks to fire now, and count them as fired."""
+    def due(
+        self,
+        periodic: Mapping[str, Periodic],
+        now: datetime,
+        run_s: Mapping[str, float | None] | None = None,
+    ) -> list[Tick]:
+        """Return the ticks to fire now, and count them as fired.
+
+        ``run_s`` says how many seconds a run of each task takes at most.
+        """
         found = []
+        longest = run_s or {}
         for name, one in periodic.items():
             for at in self._due_of(name, one, now):
                 tick = Tick(name, at)
                 if one.overlap == "skip":
                     held = self.running.get(name)
-                    if held is not None and now - held[1] < HOLD:
+                    if held is not None and now - held[1] < one.hold(held[1], longest.get(name)):
                         LOG.info("%s still runs, so its tick of %s is skipped", name, at)
                         continue
 

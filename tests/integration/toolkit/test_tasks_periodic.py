@@ -10,11 +10,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from pamqp.commands import Basic
+
 from broker.client import connect
 from broker.client.spec import QueueSpec
 from broker.embedded import Broker
 from broker.tasks import Partitions, Tasks, Worker, current
-from broker.tasks.beat import Beat
+from broker.tasks.beat import DONE, SCHEDULE, Beat
 from broker.tasks.periodic import Tick
 from tests.helpers.toolkit import needs_leveret
 from tests.helpers.waiting import until
@@ -210,3 +212,33 @@ async def test_a_tick_has_the_priority_and_the_ttl_of_its_task(url: str) -> None
 
     _, properties, _ = Beat(tasks)._make(Tick("tick", datetime.now(UTC)))
     assert (properties.priority, properties.expiration) == (9, "1000")
+
+
+async def test_of_a_tick_that_is_refused_the_beat_is_told(url: str) -> None:
+    """Else the next ones would wait for its end."""
+    name = f"toolkit-test.beat-{time.time_ns():x}"
+    tasks = Tasks(url, name=name, results=None)
+
+    @tasks.task
+    async def known() -> None: ...
+
+    async with tasks, Worker(tasks):
+        link = await tasks.link()
+        channel = await link.port.channel()
+        await channel.queue_declare(f"{name}.told")
+        properties = Basic.Properties(
+            message_type="unknown", message_id="unknown@1", headers={SCHEDULE: f"{name}.told"}
+        )
+        await channel.basic_publish(b"[[], {}]", routing_key=name, properties=properties)
+        told: list[tuple[str | None, str | None]] = []
+        async with asyncio.timeout(10):
+            while not told:
+                await asyncio.sleep(0.02)
+                found = await channel.basic_get(f"{name}.told", no_ack=True)
+                given = found.header.properties
+                if given is not None and given.message_type is not None:
+                    told.append((given.message_type, given.message_id))
+
+        await channel.queue_delete(f"{name}.told")
+
+    assert told == [(DONE, "unknown@1")]

@@ -92,12 +92,30 @@ def test_a_run_that_must_not_overlap_holds_the_next_ones_back() -> None:
     assert ticks_of(state, periodic, 30) == [30]
 
 
-def test_a_run_that_is_never_heard_of_again_holds_back_for_a_day() -> None:
-    periodic = {"a": Periodic(Every(3600), overlap="skip")}
+@pytest.mark.parametrize(
+    ("interval_s", "run_s", "held_s"),
+    [
+        pytest.param(60, None, 3600, id="an hour"),
+        pytest.param(60, 30, 180, id="three intervals"),
+        pytest.param(60, 600, 660, id="timeout"),
+        pytest.param(3600, None, 3 * 3600, id="three longer intervals"),
+        pytest.param(86_400, None, 86_400, id="a day"),
+        pytest.param(3600, 2 * 86_400, 49 * 3600, id="a timeout of more than a day"),
+    ],
+)
+def test_a_run_that_is_never_heard_of_again_holds_back_for_a_while(
+    interval_s: float, run_s: float | None, held_s: float
+) -> None:
+    periodic = {"a": Periodic(Every(interval_s), overlap="skip")}
     state = began(periodic)
-    assert ticks_of(state, periodic, 3600) == [3600]
-    assert ticks_of(state, periodic, 3600 * 24) == []
-    assert ticks_of(state, periodic, 3600 * 25) == [3600 * 25]
+    longest = {"a": run_s}
+    fired = []
+    for number in range(1, 100):
+        fired += state.due(periodic, after(number * interval_s), longest)
+        if len(fired) == 2:
+            break
+
+    assert fired[1].at - fired[0].at == timedelta(seconds=held_s)
 
 
 def test_a_state_survives_being_written() -> None:
