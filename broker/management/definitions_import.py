@@ -346,6 +346,10 @@ class Importer:
         metadata = metadata_in(
             said, is_protected=existing is not None and existing.metadata.is_protected
         )
+        if existing is not None and existing.metadata.is_protected:
+            # A file of old must not take it away unseen; there is a request for that.
+            metadata = metadata._replace(is_protected=True)
+
         is_described = "metadata" in entry or "description" in entry or "tags" in entry
         limits = object_of(entry, "limits")
         by = self._by

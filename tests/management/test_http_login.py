@@ -180,6 +180,18 @@ async def test_a_protected_user_is_changed_by_no_definition() -> None:
         assert (await client.delete("/users/root")).status == 400
 
 
+async def test_a_protected_virtual_host_stays_so_whatever_a_definition_says() -> None:
+    async with http_broker() as client:
+        await client.put("/vhosts/kept", {"protected_from_deletion": True})
+        metadata = {"protected_from_deletion": False, "description": "old"}
+        body = {"vhosts": [{"name": "kept", "metadata": metadata}]}
+        assert (await client.post("/definitions", body)).status == 204
+        facts = (await client.get("/vhosts/kept")).facts
+        assert facts["description"] == "old"
+        assert facts["protected_from_deletion"] is True
+        assert (await client.delete("/vhosts/kept")).status == 412
+
+
 async def test_a_protected_user_is_not_locked_out_by_limits() -> None:
     async with http_broker() as client:
         await client.put("/users/root", {"password": "pw", "tags": "administrator,protected"})
