@@ -94,7 +94,7 @@ PROBES_MAX: Final = 12
 INEQUIVALENT: Final = re.compile(
     r"inequivalent arg '([^']+)'.*?current is (?:the value )?(?:'([^']*)'|none|\w+)"
 )
-"""What a broker says of a queue that is declared otherwise: what is, and its value if it has one."""
+"""What a broker says of a queue that is declared otherwise: what differs, and the value it has."""
 
 NOT_ALLOWED: Final = 530
 TOO_LARGE: Final = re.compile(r"message size \d+ is larger than .*?(\d+)")

@@ -23,6 +23,7 @@ from broker.client import (
 from broker.embedded import Broker
 from tests.helpers.proxy import Proxy
 from tests.helpers.toolkit import Heard, needs_leveret
+from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -307,27 +308,21 @@ async def test_a_queue_of_its_own_comes_back_when_the_broker_lets_go_of_it(
         await away.bind(own, f"{own}.#")
         await proxy.close()
         async with connect(url) as other:
-            async with asyncio.timeout(5):
-                while await _is_locked(other, own):
-                    await asyncio.sleep(0.01)
-
+            await until(lambda: _is_declared(other, own), 5)
             await proxy.open()
             error = (await heard.wait_for("restore_failed")).error
             assert isinstance(error, AccessRefused)
 
-        async with asyncio.timeout(5):
-            while not await away.publish(f"{own}.x", 1):
-                await asyncio.sleep(0.01)
-
+        await until(lambda: away.publish(f"{own}.x", 1), 5)
         delivery = await away.get(own, wait=5)
         assert delivery is not None
         assert await delivery.ack()
 
 
-async def _is_locked(client: Client, queue: str) -> bool:
+async def _is_declared(client: Client, queue: str) -> bool:
     try:
         await client.declare(queue, QueueSpec(exclusive=True))
     except AccessRefused:
-        return True
+        return False
 
-    return False
+    return True
