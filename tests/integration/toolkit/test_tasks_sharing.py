@@ -1,0 +1,182 @@
+"""Tasks with a broker: what workers, threads and connections share, and full queues."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import pytest_asyncio
+
+from broker.client import connect
+from broker.client.errors import (
+    QueueFull,
+    ResultTimeout,
+    TaskFailed,
+)
+from broker.client.spec import QueueSpec
+from broker.tasks import (
+    Fixed,
+    Retry,
+    Tasks,
+    Worker,
+    current,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+
+WAIT_S = 10
+
+
+@pytest_asyncio.fixture
+async def make(url: str) -> AsyncIterator[Callable[..., Tasks]]:
+    """Make applications; their queues are deleted after the test."""
+    made: list[Tasks] = []
+
+    def new(**settings: Any) -> Tasks:
+        at = settings.pop("at", url)
+        name = settings.pop("name", f"toolkit-test.tasks-{time.time_ns():x}")
+        made.append(Tasks(at, name=name, **settings))
+        return made[-1]
+
+    yield new
+    for tasks in made:
+        await tasks.close()
+
+    async with connect(url) as client:
+        for tasks in made:
+            for queue in [*tasks.queues(), f"{tasks.name}.beat"]:
+                await client.delete(queue)
+                await client.delete(f"{queue}.dead")
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_an_async_function_in_a_plain_wrapper_is_awaited(
+    make: Callable[..., Tasks], blocking: bool
+) -> None:
+    tasks = make()
+
+    async def double(x: int) -> int:
+        await asyncio.sleep(0)
+        return 2 * x
+
+    @functools.wraps(double)
+    def inner(*args: Any) -> Any:
+        return double(*args)
+
+    wrapped = tasks.task(blocking=blocking)(inner)
+    async with tasks, Worker(tasks):
+        assert await (await wrapped.q(4)).result(timeout=WAIT_S) == 8
+
+
+async def test_the_time_of_a_task_begins_when_it_begins(make: Callable[..., Tasks]) -> None:
+    tasks = make()
+    release = threading.Event()
+
+    @tasks.task(timeout=0.2)
+    def hang() -> None:
+        release.wait(WAIT_S)
+
+    @tasks.task(timeout=0.2)
+    def quick() -> str:
+        return "done"
+
+    async with tasks, Worker(tasks, concurrency=1):
+        try:
+            with pytest.raises(TaskFailed, match="TaskTimeout"):
+                await (await hang.q()).result(timeout=WAIT_S)
+
+            handle = await quick.q()
+            # The only thread is not free for longer than the task may take.
+            with pytest.raises(ResultTimeout):
+                await handle.result(timeout=0.6)
+        finally:
+            release.set()
+
+        assert await handle.result(timeout=WAIT_S) == "done"
+
+
+async def test_a_retry_survives_that_its_queue_is_full(make: Callable[..., Tasks]) -> None:
+    tasks = make(spec=QueueSpec(max_length=3), retry=Retry(3, Fixed(0.3)))
+    attempts: list[int] = []
+    failed, release = asyncio.Event(), asyncio.Event()
+
+    @tasks.task
+    async def fail_once() -> str:
+        attempts.append(current().attempt)
+        if len(attempts) == 1:
+            failed.set()
+            raise OSError("not yet")
+
+        return "done"
+
+    @tasks.task
+    async def hold() -> None:
+        await release.wait()
+
+    async with tasks, Worker(tasks, concurrency=2):
+        handle = await fail_once.q()
+        await asyncio.wait_for(failed.wait(), WAIT_S)
+        # The queue is full when the retry is due.
+        others = []
+        for _ in range(60):
+            with contextlib.suppress(QueueFull):
+                others.append(await hold.q())
+
+        with pytest.raises(ResultTimeout):
+            await handle.result(timeout=0.6)
+
+        release.set()
+        assert await handle.result(timeout=WAIT_S) == "done"
+        for one in others:
+            await one.result(timeout=WAIT_S)
+
+    assert attempts == [1, 2]
+
+
+async def test_a_result_can_be_had_when_the_worker_has_stopped(make: Callable[..., Tasks]) -> None:
+    tasks = make()
+
+    @tasks.task
+    async def add(x: int, y: int) -> int:
+        return x + y
+
+    async with Worker(tasks):
+        handle = await add.q(1, 2)
+
+    async with Worker(tasks):
+        assert await handle.result(timeout=3) == 3
+
+
+async def test_a_worker_that_stops_leaves_the_others_their_connection(
+    make: Callable[..., Tasks],
+) -> None:
+    tasks = make()
+
+    @tasks.task
+    async def inner() -> int:
+        return 3
+
+    @tasks.task
+    async def outer() -> int:
+        await inner.q()
+        return 4
+
+    first, second = Worker(tasks), Worker(tasks)
+    await first.start()
+    await second.start()
+    await first.stop()
+    assert tasks.current_link() is not None
+    sender = make(name=tasks.name)
+    sender_task = sender.task(name=outer.name)(lambda: 0)
+    handle = await sender_task.q()
+    assert await handle.result(timeout=3) == 4
+    await second.stop()
+    # Only workers, and a task of theirs, have used it.
+    assert tasks.current_link() is None
