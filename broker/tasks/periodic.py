@@ -74,10 +74,19 @@ class Periodic:
 
     def ticks(self, after: datetime, until: datetime) -> Iterator[datetime]:
         """Yield the ticks after one moment and not after another."""
-        tick = self.schedule.next_after(after)
+        tick = self.next_after(after)
         while tick is not None and tick <= until:
             yield tick
-            tick = self.schedule.next_after(tick)
+            tick = self.next_after(tick)
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return the first tick after a moment; None for never, as of a schedule that fails."""
+        try:
+            return self.schedule.next_after(moment)
+        except Exception:
+            # It may be a class of the user's: the other tasks have their ticks all the same.
+            LOG.exception("%r has no next tick", self.schedule)
+            return None
 
     def hold(self, since: datetime, run_s: float | None) -> timedelta:
         """Return for how long a run of which nothing is heard keeps the next from starting.
@@ -88,9 +97,9 @@ class Periodic:
 
         """
         run = HOLD_MIN if run_s is None else timedelta(seconds=run_s) + HOLD_SPARE
-        tick = self.schedule.next_after(since)
+        tick = self.next_after(since)
         for _ in range(HOLD_TICKS - 1):
-            tick = None if tick is None else self.schedule.next_after(tick)
+            tick = None if tick is None else self.next_after(tick)
 
         ticks = HOLD_MAX if tick is None else min(tick - since, HOLD_MAX)
         return max(run, ticks)
@@ -205,7 +214,7 @@ class BeatState:
         ticks = [
             tick
             for name, one in periodic.items()
-            if (tick := one.schedule.next_after(self.last.get(name, now))) is not None
+            if (tick := one.next_after(self.last.get(name, now))) is not None
         ]
         return min(ticks, default=None)
 

@@ -177,3 +177,14 @@ def test_what_comes_once_is_not_periodic() -> None:
 def test_there_are_few_policies(given: dict[str, Any]) -> None:
     with pytest.raises(InvalidValue, match="is one of"):
         Periodic(Every(1), **given)
+
+
+def test_a_schedule_that_fails_keeps_no_other_task_from_its_ticks() -> None:
+    class Broken(Every):
+        def next_after(self, moment: datetime) -> datetime:
+            raise ZeroDivisionError
+
+    periodic = {"broken": Periodic(Broken(1)), "right": Periodic(Every(10))}
+    state = began(periodic)
+    assert ticks_of(state, periodic, 10) == [10]
+    assert state.next_due(periodic, after(10)) == after(20)
