@@ -424,7 +424,17 @@ class Execution:
                 )
             )
 
-        await self._send_again(call, delay)
+        if not await self._send_again(call, delay):
+            # Its queue is full: the next attempt is made here, with the message in hand.
+            call.attempt += 1
+            if guarantee == "effectively_once":
+                assert self._app.once is not None
+                await self._claim(call, self._app.once)
+            else:
+                await self._attempt(call, None)
+
+            return
+
         if self._app.results is not None and self._app.results.is_shared:
             outcome = Outcome(Status.RETRYING, None, failure, call.attempt, seconds)
             body, content_type = outcome.write(self._app.codecs)
@@ -432,9 +442,9 @@ class Execution:
 
         self._port.ack(call.message)
 
-    async def _send_again(self, call: Call, delay: float) -> None:
+    async def _send_again(self, call: Call, delay: float) -> bool:
         """Put it into its queue once more, confirmed, before this one is acknowledged."""
-        await self._link.resend(call.message, delay, {wire.ATTEMPT: call.attempt + 1})
+        return await self._link.resend(call.message, delay, {wire.ATTEMPT: call.attempt + 1})
 
     async def _store(self, call: Call, stored: Stored) -> None:
         results = self._app.results

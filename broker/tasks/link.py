@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.client import wire
 from broker.client.client import Client, connect
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from broker.tasks.intake import Received
 
 __all__ = ["Link"]
-
-FULL_WAIT_S: Final = 1.0
-"""When the queue is full, how long until a retry is sent to it again."""
 
 
 class Link:
@@ -79,26 +76,29 @@ class Link:
                 await client.declare(queue, spec)
                 self._declared[queue] = spec
 
-    async def resend(self, message: Received, delay: float, changes: Mapping[str, object]) -> None:
+    async def resend(self, message: Received, delay: float, changes: Mapping[str, object]) -> bool:
         """Send a copy of a message to its queue, to arrive in so many seconds.
 
         What waits at the broker would be lost if the queue was full when its time has come. So if
-        the queue refuses what is too much, it waits here, not acknowledged, until there is room;
-        if the connection is lost meanwhile, the broker has it still, and nothing is sent.
+        the queue refuses what is too much, it waits here, not acknowledged. Answers False if the
+        queue is full then: waiting for room could keep all from making it.
         """
         client = await self.client()
         copy = wire.copy_of(message.raw, changes)
         if not self._refuses_when_full(message.queue):
             await client.core.send("", message.queue, copy, delay=delay)
-            return
+            return True
 
         await asyncio.sleep(delay)
-        while message.channel is self.port.work_channel:
-            try:
-                await client.core.send("", message.queue, copy)
-                return
-            except QueueFull:
-                await asyncio.sleep(FULL_WAIT_S)
+        if message.channel is not self.port.work_channel:
+            return True  # the broker has it still, and hands it out again
+
+        try:
+            await client.core.send("", message.queue, copy)
+        except QueueFull:
+            return False
+
+        return True
 
     def _refuses_when_full(self, queue: str) -> bool:
         spec = self._declared.get(queue)
