@@ -230,7 +230,7 @@ class SlowLink:
         publish = Link.publish
 
         async def publish_late(link: Link, *args: Any, **more: Any) -> None:
-            await asyncio.sleep(seconds.pop(0) if seconds else 0)
+            await asyncio.wait([asyncio.Future()], timeout=seconds.pop(0) if seconds else 0)
             await publish(link, *args, **more)
 
         monkeypatch.setattr(Link, "publish", publish_late)
@@ -269,7 +269,7 @@ async def test_looking_at_many_takes_as_long_as_it_takes(
     await bury(client, orders, "a", "b", "c")
 
     async def get_late(channel: Any, queue: str) -> Any:
-        await asyncio.sleep(0.4)
+        await asyncio.wait([asyncio.Future()], timeout=0.4)
         return await get_message(channel, queue)
 
     async with connect(url, options=Options(timeout=1.0)) as other:
