@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["QUIET", "discreet"]
+__all__ = ["QUIET", "reticent"]
 
 QUIET: Final = logging.getLogger("leveret.http")
 """For what aiohttp has to say: faults of ours are told by the API itself."""
@@ -28,7 +28,7 @@ QUIET.propagate = False
 TEXTS: Final = {400: "400: this is no HTTP request", 500: "500: the request could not be answered"}
 
 
-class _Discreet(RequestHandler):
+class _Reticent(RequestHandler):
     """Says what is wrong, and nothing of what was sent."""
 
     __slots__ = ()
@@ -52,15 +52,15 @@ class _Discreet(RequestHandler):
         return response
 
 
-def discreet(make: Callable[[], asyncio.BaseProtocol]) -> Callable[[], asyncio.BaseProtocol]:
+def reticent(make: Callable[[], asyncio.BaseProtocol]) -> Callable[[], asyncio.BaseProtocol]:
     """A protocol factory of aiohttp's whose refusals quote nothing.
 
     aiohttp lets nobody name the class, but what it makes is of no other shape.
     """
 
-    def make_discreet() -> asyncio.BaseProtocol:
+    def make_reticent() -> asyncio.BaseProtocol:
         protocol = make()
-        protocol.__class__ = _Discreet
+        protocol.__class__ = _Reticent
         return protocol
 
-    return make_discreet
+    return make_reticent

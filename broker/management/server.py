@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractAccessLogger
 
 from broker.management.call import is_local
 from broker.management.hardening import loggable_path
-from broker.management.refusals import QUIET, discreet
+from broker.management.refusals import QUIET, reticent
 from broker.management.threshold import IDLE_S, Threshold
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class ManagementServer:
     async def _serve(self, listening: socket.socket) -> None:
         server = self._runner.server
         assert server is not None
-        answerer = self._threshold.guarded(discreet(server))
+        answerer = self._threshold.guarded(reticent(server))
         if self._open_entrance is not None:
             entrance = self._open_entrance(listening, answerer)
             if entrance is not None:
