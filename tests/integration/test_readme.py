@@ -44,7 +44,7 @@ async def test_the_tasks_of_the_readme(
         )
         tasks: Tasks = names["tasks"]
         assert list(tasks.periodic)
-        async with Worker(tasks):
+        async with tasks, Worker(tasks):
             await names["wake_up"]()
 
     assert "hello, hare" in capsys.readouterr().out
