@@ -84,7 +84,7 @@ async def test_what_is_too_large_is_refused_and_the_rest_goes_on() -> None:
         async def repeat(text: str, times: int) -> str:
             return text * times
 
-        async with Worker(tasks):
+        async with tasks, Worker(tasks):
             others = [asyncio.ensure_future(repeat.q("a", 3)) for _ in range(20)]
             with pytest.raises(MessageTooLarge, match="100000"):
                 await asyncio.wait_for(repeat.q("a" * 200_000, 1), WAIT_S)
@@ -129,7 +129,7 @@ async def test_of_what_runs_once_a_result_that_is_too_large_is_told() -> None:
             runs.append(times)
             return text * times
 
-        async with Worker(tasks):
+        async with tasks, Worker(tasks):
             for times in (200_000, 300_000):
                 handle = await repeat.q("a", times)
                 with pytest.raises(TaskFailed, match="MessageTooLarge"):
