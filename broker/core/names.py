@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.errors import PreconditionFailed
 from broker.limits import SHORT_STRING_BYTES_MAX
 
-__all__ = ["check_name"]
+__all__ = ["check_name", "fits_short_string"]
 
 
 def check_name(kind: str, name: str) -> None:
@@ -18,11 +18,21 @@ def check_name(kind: str, name: str) -> None:
 
     """
     try:
-        size = len(name.encode("utf-8", "surrogateescape"))
+        if fits_short_string(name):
+            return
     except UnicodeEncodeError:
         raise PreconditionFailed(f"{kind} {name!r} is no text that can be written") from None
 
-    if size > SHORT_STRING_BYTES_MAX:
-        raise PreconditionFailed(
-            f"{kind} '{name[:32]}...' has {size} bytes, it may have {SHORT_STRING_BYTES_MAX}"
-        )
+    size = len(_octets_of(name))
+    raise PreconditionFailed(
+        f"{kind} '{name[:32]}...' has {size} bytes, it may have {SHORT_STRING_BYTES_MAX}"
+    )
+
+
+def fits_short_string(text: str) -> bool:
+    """Whether a name or a key can stand where frames have a short string for it."""
+    return len(_octets_of(text)) <= SHORT_STRING_BYTES_MAX
+
+
+def _octets_of(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")

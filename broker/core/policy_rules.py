@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.auth.patterns import Pattern, PatternError
 from broker.core.erlterm import erl_binary, erl_list, erl_plain, erl_string, erl_tuple
+from broker.core.names import fits_short_string
 from broker.core.queue.argument_rules import (
     OVERFLOWS,
     STRATEGIES,
     STREAM_FILTER_BYTES_MAX,
     STREAM_FILTER_BYTES_MIN,
     STREAM_SEGMENT_BYTES_MAX,
-    fits_short_string,
     is_max_age,
 )
 from broker.errors import BrokerError

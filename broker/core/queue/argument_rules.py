@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.erlterm import erl_string, erl_tuple, raw_text
+from broker.core.names import fits_short_string
 from broker.limits import SHORT_STRING_BYTES_MAX
 from broker.wire.tables import TYPE_NAMES, Arguments, Field
 
@@ -34,7 +35,6 @@ __all__ = [
     "TYPES_BY_KEY",
     "ArgumentRule",
     "check_not_negative",
-    "fits_short_string",
     "integer_value",
     "is_max_age",
     "max_age_ms",
@@ -109,11 +109,6 @@ def text_value(field: Field | None) -> str | None:
         return field.value
 
     return None
-
-
-def fits_short_string(text: str) -> bool:
-    """Whether a name or a key can stand where frames have a short string for it."""
-    return len(text.encode("utf-8", "surrogateescape")) <= SHORT_STRING_BYTES_MAX
 
 
 def not_integer(field: Field) -> str:
