@@ -206,13 +206,8 @@ class _Front:
         return await route.handler(Call(self._desk, request, match.parameters, caller))
 
     def _check_host(self, request: web.Request, host: str) -> None:
-        """Refuse what a page could ask that gives this machine a name of its own."""
-        if request.secure or is_from_local_socket(request):
-            return
-
-        if not self._hosts.accepts(host):
-            reason = "plain HTTP is not answered under that name: list it in management.hosts"
-            raise HTTPProblem(421, "misdirected_request", reason)
+        if not request.secure and not is_from_local_socket(request):
+            self._hosts.check(host)
 
     def _access_of(self, route: Route) -> str:
         is_closed = not self._rules.has_open_health_checks

@@ -12,6 +12,8 @@ from __future__ import annotations
 import ipaddress
 from typing import TYPE_CHECKING, Final
 
+from broker.management.errors import HTTPProblem
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -64,6 +66,17 @@ class KnownHosts:
             or name.endswith(self._parents)
             or _is_address(name)
         )
+
+    def check(self, header: str) -> None:
+        """Refuse what a page could ask that gives this machine a name of its own.
+
+        Raises:
+            HTTPProblem: 421.
+
+        """
+        if not self.accepts(header):
+            reason = "plain HTTP is not answered under that name: list it in management.hosts"
+            raise HTTPProblem(421, "misdirected_request", reason)
 
 
 def _name_in(header: str) -> str:

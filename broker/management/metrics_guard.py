@@ -46,10 +46,8 @@ def guard_metrics(node: Node, rules: Rules, *, wants_login: bool) -> Middleware:
     pacer = Pacer(lambda: sum(node_octets(node)))
 
     async def admit(request: web.Request) -> None:
-        is_near = is_loopback(_own_address(request))
-        if is_near and not request.secure and not hosts.accepts(target_of(request).host):
-            reason = "plain HTTP is not answered under that name: list it in management.hosts"
-            raise HTTPProblem(421, "misdirected_request", reason)
+        if not request.secure and is_loopback(_own_address(request)):
+            hosts.check(target_of(request).host)
 
         if wants_login:
             check_access(node, await doorkeeper.caller_of(request), MONITOR, None)
