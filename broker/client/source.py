@@ -82,11 +82,7 @@ class Source(Generic[T]):
     @property
     def refuses_when_full(self) -> bool:
         """Whether the queue may refuse what is to be tried again."""
-        spec = self.spec
-        if spec is None or spec.on_full != "reject":
-            return False
-
-        return spec.max_length is not None or spec.max_bytes is not None
+        return self.spec is not None and self.spec.refuses_when_full
 
     @property
     def keeps_dead_letters(self) -> bool:

@@ -143,6 +143,12 @@ class QueueSpec:
         """Whether there is a queue for dead letters: not for what goes with its connection."""
         return self.dead_letter and not self.exclusive
 
+    @property
+    def refuses_when_full(self) -> bool:
+        """Whether the queue may refuse what is sent: then that waits with whoever sends it."""
+        has_limit = self.max_length is not None or self.max_bytes is not None
+        return has_limit and self.on_full == "reject"
+
     def arguments_for(self, name: str) -> dict[str, object]:
         """Return the arguments of ``queue.declare`` for the queue ``name``."""
         found: dict[str, object] = {}

@@ -253,11 +253,11 @@ class Tasks:
         found: dict[str, QueueSpec] = {}
         for task in self._tasks.values():
             options = task.options
-            if options.partitions is None:
-                found[options.queue] = self.spec
-            else:
-                ordered = replace(self.spec, single_active_consumer=True)
-                found |= dict.fromkeys(options.partitions.queues(options.queue), ordered)
+            spec = self.spec
+            if options.partitions is not None:
+                spec = replace(spec, single_active_consumer=True)
+
+            found |= dict.fromkeys(options.queues, spec)
 
         return found
 

@@ -21,7 +21,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import math
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -99,11 +98,10 @@ class Beat:
         link = await self._app.link()
         await link.port.wait_open()
         await link.declare(self._queue, QueueSpec(single_active_consumer=True, dead_letter=False))
+        specs = self._app.queues()
         for name in self._app.periodic:
-            options = self._app.registered[name].options
-            parts = options.partitions
-            for queue in [options.queue] if parts is None else parts.queues(options.queue):
-                await link.declare(queue, self._app.queues().get(queue, self._app.spec))
+            for queue in self._app.registered[name].options.queues:
+                await link.declare(queue, specs[queue])
 
         channel = await link.port.channel()
         try:
@@ -252,7 +250,7 @@ class Beat:
             content_type=content_type,
             headers=headers,
             priority=app.spec.wire_priority(options.priority),
-            expiration=None if options.ttl is None else str(math.ceil(options.ttl * 1000)),
+            expiration=None if options.ttl_ms is None else str(options.ttl_ms),
         )
         return self._queue_of(task), properties, body
 

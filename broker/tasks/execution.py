@@ -266,7 +266,8 @@ class Execution:
 
         value: object
         if task.options.blocking:
-            value = await self._in_thread(task, args, kwargs, on_begin)
+            work = functools.partial(task.function, *args, **kwargs)
+            value = await self._in_thread(work, on_begin)
         else:
             on_begin()
             try:
@@ -277,22 +278,16 @@ class Execution:
         # An async function within one that is not: a decorator has made it so.
         return await outcome_of(value) if inspect.isawaitable(value) else value
 
-    async def _in_thread(
-        self,
-        task: Task[..., Any, Any],
-        args: list[Any],
-        kwargs: dict[str, Any],
-        on_begin: Callable[[], None],
-    ) -> object:
+    async def _in_thread(self, work: Callable[[], object], on_begin: Callable[[], None]) -> object:
         # One that has hung keeps its thread, so this one may wait for a thread for a while.
         context = contextvars.copy_context()
-        function = without_stop_iteration(task.function)
+        work = without_stop_iteration(work)
 
         def step() -> object:
             with contextlib.suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(begun)
 
-            return context.run(function, *args, **kwargs)
+            return context.run(work)
 
         def begun() -> None:
             if not running.done():

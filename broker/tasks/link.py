@@ -85,7 +85,8 @@ class Link:
         """
         client = await self.client()
         copy = wire.copy_of(message.raw, changes)
-        if not self._refuses_when_full(message.queue):
+        spec = self._declared.get(message.queue)
+        if spec is None or not spec.refuses_when_full:
             await client.core.send("", message.queue, copy, delay=delay)
             return True
 
@@ -99,13 +100,6 @@ class Link:
             return False
 
         return True
-
-    def _refuses_when_full(self, queue: str) -> bool:
-        spec = self._declared.get(queue)
-        if spec is None or spec.on_full != "reject":
-            return False
-
-        return spec.max_length is not None or spec.max_bytes is not None
 
     async def bury(self, message: Received, changes: Mapping[str, object]) -> bool:
         """Put a copy of a message among the dead letters; say whether anybody keeps those."""

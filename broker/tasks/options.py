@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
@@ -173,6 +174,16 @@ class Options:
 
         if self.key is not None and len(check_text("key", self.key).encode()) > KEY_BYTES_MAX:
             raise InvalidValue(f"a key is a text of 1 to {KEY_BYTES_MAX} bytes")
+
+    @property
+    def queues(self) -> list[str]:
+        """The queue, or the queues of all its partitions."""
+        return [self.queue] if self.partitions is None else self.partitions.queues(self.queue)
+
+    @property
+    def ttl_ms(self) -> int | None:
+        """The time to live, as AMQP has it."""
+        return None if self.ttl is None else math.ceil(self.ttl * 1000)
 
 
 def checked_guarantee(value: str) -> Guarantee:

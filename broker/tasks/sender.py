@@ -7,7 +7,6 @@ Invariant: a task that was sent is durable and in its queue, confirmed by the br
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.message import Envelope
@@ -84,7 +83,7 @@ class Sender:
             task.name,
             priority=app.spec.wire_priority(options.priority),
             reply_to=reply_to,
-            expiration_ms=None if options.ttl is None else math.ceil(options.ttl * 1000),
+            expiration_ms=options.ttl_ms,
         )
         await link.port.send(queue, task_id, props.with_id(task_id), body)
         return task_id
