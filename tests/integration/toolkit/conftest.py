@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import pytest_asyncio
@@ -13,6 +14,7 @@ import pytest_asyncio
 from broker.client import Client, connect
 from broker.client.spec import dead_queue_name
 from broker.embedded import Broker
+from broker.tasks import Tasks
 from tests.helpers.proxy import Proxy
 from tests.helpers.toolkit import LIVE_URL
 
@@ -78,3 +80,25 @@ async def name(url: str) -> AsyncIterator[Callable[[str], str]]:
         for queue in made:
             for one in (queue, dead_queue_name(queue)):
                 await cleaner.delete(one)
+
+
+@pytest_asyncio.fixture
+async def make(url: str) -> AsyncIterator[Callable[..., Tasks]]:
+    """Make applications; their queues are deleted after the test."""
+    made: list[Tasks] = []
+
+    def new(**settings: Any) -> Tasks:
+        at = settings.pop("at", url)
+        name = settings.pop("name", f"toolkit-test.tasks-{time.time_ns():x}")
+        made.append(Tasks(at, name=name, **settings))
+        return made[-1]
+
+    yield new
+    for tasks in made:
+        await tasks.close()
+
+    async with connect(url) as client:
+        for tasks in made:
+            for queue in [*tasks.queues(), f"{tasks.name}.beat"]:
+                await client.delete(queue)
+                await client.delete(f"{queue}.dead")

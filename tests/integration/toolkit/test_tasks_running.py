@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
-import pytest_asyncio
 
 from broker.client import connect
 from broker.client.errors import (
@@ -38,33 +37,11 @@ from broker.tasks.once.base import ClaimState
 from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
     from tests.helpers.proxy import Proxy
 
 WAIT_S = 10
-
-
-@pytest_asyncio.fixture
-async def make(url: str) -> AsyncIterator[Callable[..., Tasks]]:
-    """Make applications; their queues are deleted after the test."""
-    made: list[Tasks] = []
-
-    def new(**settings: Any) -> Tasks:
-        at = settings.pop("at", url)
-        name = settings.pop("name", f"toolkit-test.tasks-{time.time_ns():x}")
-        made.append(Tasks(at, name=name, **settings))
-        return made[-1]
-
-    yield new
-    for tasks in made:
-        await tasks.close()
-
-    async with connect(url) as client:
-        for tasks in made:
-            for queue in [*tasks.queues(), f"{tasks.name}.beat"]:
-                await client.delete(queue)
-                await client.delete(f"{queue}.dead")
 
 
 # -- calls and results

@@ -6,13 +6,10 @@ import asyncio
 import contextlib
 import functools
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 
-from broker.client import connect
 from broker.client.errors import (
     QueueFull,
     ResultTimeout,
@@ -28,32 +25,10 @@ from broker.tasks import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
 
 WAIT_S = 10
-
-
-@pytest_asyncio.fixture
-async def make(url: str) -> AsyncIterator[Callable[..., Tasks]]:
-    """Make applications; their queues are deleted after the test."""
-    made: list[Tasks] = []
-
-    def new(**settings: Any) -> Tasks:
-        at = settings.pop("at", url)
-        name = settings.pop("name", f"toolkit-test.tasks-{time.time_ns():x}")
-        made.append(Tasks(at, name=name, **settings))
-        return made[-1]
-
-    yield new
-    for tasks in made:
-        await tasks.close()
-
-    async with connect(url) as client:
-        for tasks in made:
-            for queue in [*tasks.queues(), f"{tasks.name}.beat"]:
-                await client.delete(queue)
-                await client.delete(f"{queue}.dead")
 
 
 @pytest.mark.parametrize("blocking", [True, False])
