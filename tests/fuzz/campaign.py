@@ -6,6 +6,7 @@ to those behind it.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -118,8 +119,15 @@ def summary_of(outcomes: Sequence[Outcome]) -> str:
 
 def _run(turn: Turn) -> tuple[int, str]:
     """Do a turn, and let it be seen."""
+    # Where the folder that one is in does not count, the tree comes behind what is installed.
+    path = [one for one in (os.environ.get("PYTHONPATH"), str(ROOT)) if one]
     process = subprocess.Popen(
-        turn.command, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace"
+        turn.command,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
     )
     assert process.stderr is not None
     lines: list[str] = []
