@@ -129,8 +129,7 @@ class RedisOnce(IdempotencyStore):
         )
 
     async def forget(self, key: str) -> None:
-        redis = await self._link.connect()
-        await redis.delete(self._prefix + key)
+        await self._link.run(lambda redis: redis.delete(self._prefix + key))
 
     async def close(self) -> None:
         await self._link.close()

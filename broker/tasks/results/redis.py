@@ -1,87 +1,124 @@
 """Toolkit, tasks: results in Redis (extra ``redis``).
 
-Invariant: who waits subscribes before looking, so nothing comes in between; one connection per
-event loop carries all subscriptions, however many wait.
+Invariant: who waits looks after Redis has said that it listens, whenever it has said so, so nothing
+comes in between; one connection per event loop carries all subscriptions, however many wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from broker.tasks.per_loop import PerLoop
-from broker.tasks.redis_link import RedisLink
+from broker.tasks.redis_link import RedisLink, stop_task
 from broker.tasks.results.base import TTL_S, ResultBackend, Stored, Waiters
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from redis.asyncio import Redis
     from redis.asyncio.client import PubSub
 
     from broker.tasks.link import Link
 
 __all__ = ["RedisResults"]
 
+LOG: Final = logging.getLogger("leveret.tasks")
+
 RECONNECT_S: Final = 0.5
 
 
 class _Listener:
-    """What listens in one event loop."""
+    """What listens in one event loop, in a task of its own that nobody who waits can cut short."""
 
-    def __init__(self, pubsub: PubSub, prefix: str) -> None:
-        self.pubsub = pubsub
+    def __init__(self, redis: Redis, prefix: str) -> None:
         self.waiters = Waiters()
+        self._redis = redis
         self._prefix = prefix
-        self._lock = asyncio.Lock()
-        self._is_closed = False
-        self.task: asyncio.Task[None] | None = None
+        self._wanted: Counter[str] = Counter()
+        self._told: set[str] = set()
+        self._changed: set[str] = set()
+        self._has_news = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def subscribe(self, task_id: str) -> None:
-        # Whoever waits may give up in the middle; a command on the shared connection may not.
-        await asyncio.shield(self._command(self.pubsub.subscribe, task_id))
+    def begin(self, task_id: str) -> None:
+        """Listen for a task, until :meth:`end` has been called as often as this."""
+        self._wanted[task_id] += 1
+        self._change(task_id)
 
-    async def unsubscribe(self, task_id: str, future: asyncio.Future[None]) -> None:
-        self.waiters.discard(task_id, future)
-        if not self.waiters.has(task_id):
-            await asyncio.shield(self._command(self.pubsub.unsubscribe, task_id))
+    def end(self, task_id: str) -> None:
+        """Stop listening for it, unless somebody else does."""
+        self._wanted[task_id] -= 1
+        if not self._wanted[task_id]:
+            del self._wanted[task_id]
+            self._change(task_id)
 
-    async def _command(self, command: Callable[[str], Awaitable[object]], task_id: str) -> None:
-        async with self._lock:
-            if command == self.pubsub.unsubscribe and self.waiters.has(task_id):
-                return
-
-            # Whoever gave up meanwhile comes late; it would connect again, and nobody close that.
-            if self._is_closed:
-                return
-
-            await command(self._prefix + task_id)
-            if self.task is None:
-                self.task = asyncio.get_running_loop().create_task(self._listen())
+    def is_told(self, task_id: str) -> bool:
+        """Say whether Redis listens, or is about to and will wake those who wait when it does."""
+        return task_id in self._told
 
     async def close(self) -> None:
-        async with self._lock:
-            self._is_closed = True
-            if self.task is not None:
-                self.task.cancel()
-                await asyncio.gather(self.task, return_exceptions=True)
+        await stop_task(self._task)
+        await self._redis.aclose()
 
-            close: Callable[[], Awaitable[None]] = self.pubsub.aclose
-            await close()
+    def _change(self, task_id: str) -> None:
+        self._changed.add(task_id)
+        self._has_news.set()
 
-    async def _listen(self) -> None:
-        from redis.exceptions import RedisError
-
+    async def _run(self) -> None:
         while True:
+            pubsub = self._redis.pubsub()
+            close: Callable[[], Awaitable[None]] = pubsub.aclose
             try:
-                message = await self.pubsub.get_message(timeout=None)
-            except (RedisError, OSError):
-                # It subscribes again by itself; what came meanwhile is seen by looking.
-                await asyncio.sleep(RECONNECT_S)
-                self.waiters.wake_all()
-                continue
+                try:
+                    await self._listen(pubsub)
+                finally:
+                    await close()
+            except Exception as problem:
+                # Besides its own errors, the library lets out whatever a connection that goes
+                # away in the middle of something makes of it.
+                LOG.debug("listening for results ended, and begins anew: %r", problem)
 
-            if message is not None and message["type"] == "message":
+            self._told.clear()
+            self._changed.update(self._wanted)
+            await asyncio.sleep(RECONNECT_S)
+
+    async def _listen(self, pubsub: PubSub) -> None:
+        reading: asyncio.Task[None] | None = None
+        try:
+            while reading is None or not reading.done():
+                self._has_news.clear()
+                await self._tell(pubsub)
+                if reading is None and self._told:
+                    reading = asyncio.get_running_loop().create_task(self._read(pubsub))
+                    reading.add_done_callback(lambda _: self._has_news.set())
+
+                await self._has_news.wait()
+
+            reading.result()
+        finally:
+            if reading is not None:
+                await stop_task(reading)
+
+    async def _tell(self, pubsub: PubSub) -> None:
+        changed, self._changed = self._changed, set()
+        new = {one for one in changed if one in self._wanted and one not in self._told}
+        old = {one for one in changed if one not in self._wanted and one in self._told}
+        # Noted before it is sent: who comes in between looks, and is told to look again.
+        self._told -= old
+        self._told |= new
+        if old:
+            await pubsub.unsubscribe(*(self._prefix + one for one in old))
+
+        if new:
+            await pubsub.subscribe(*(self._prefix + one for one in new))
+
+    async def _read(self, pubsub: PubSub) -> None:
+        while True:
+            message = await pubsub.get_message(timeout=None)
+            if message is not None and message["type"] in {"message", "subscribe"}:
                 self.waiters.wake(message["channel"].decode()[len(self._prefix) :])
 
 
@@ -101,17 +138,18 @@ class RedisResults(ResultBackend):
         self._listeners: PerLoop[_Listener] = PerLoop()
 
     async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
-        redis = await self._link.connect()
-        async with redis.pipeline(transaction=True) as both:
-            both.set(self._prefix + task_id, _pack(stored), px=max(1, round(self.ttl_s * 1000)))
-            if stored.is_final:
-                both.publish(self._prefix + task_id, b"")
+        async def put(redis: Redis) -> None:
+            async with redis.pipeline(transaction=True) as both:
+                both.set(self._prefix + task_id, _pack(stored), px=max(1, round(self.ttl_s * 1000)))
+                if stored.is_final:
+                    both.publish(self._prefix + task_id, b"")
 
-            await both.execute()
+                await both.execute()
+
+        await self._link.run(put)
 
     async def get(self, task_id: str, *, link: Link) -> Stored | None:
-        redis = await self._link.connect()
-        value = await redis.get(self._prefix + task_id)
+        value = await self._link.run(lambda redis: redis.get(self._prefix + task_id))
         return None if value is None else _unpack(value)
 
     async def wait(self, task_id: str, *, link: Link) -> Stored:
@@ -119,34 +157,40 @@ class RedisResults(ResultBackend):
         if stored is not None and stored.is_final:
             return stored
 
-        listener = await self._listener()
-        while True:
-            future = listener.waiters.add(task_id)
-            try:
-                await listener.subscribe(task_id)
-                stored = await self.get(task_id, link=link)
-                if stored is not None and stored.is_final:
-                    return stored
+        listener = self._listener()
+        listener.begin(task_id)
+        try:
+            while True:
+                future = listener.waiters.add(task_id)
+                try:
+                    if listener.is_told(task_id):
+                        stored = await self.get(task_id, link=link)
+                        if stored is not None and stored.is_final:
+                            return stored
 
-                await future
-            finally:
-                await listener.unsubscribe(task_id, future)
+                    await future
+                finally:
+                    listener.waiters.discard(task_id, future)
+        finally:
+            listener.end(task_id)
 
     async def forget(self, task_id: str, *, link: Link) -> None:
-        redis = await self._link.connect()
-        await redis.delete(self._prefix + task_id)
+        await self._link.run(lambda redis: redis.delete(self._prefix + task_id))
 
     async def close(self) -> None:
         listener = self._listeners.pop()
         if listener is not None:
-            with contextlib.suppress(OSError):
-                await listener.close()
+            await listener.close()
 
         await self._link.close()
 
-    async def _listener(self) -> _Listener:
-        redis = await self._link.connect()
-        return self._listeners.get() or self._listeners.set(_Listener(redis.pubsub(), self._prefix))
+    def _listener(self) -> _Listener:
+        found = self._listeners.get()
+        if found is not None:
+            return found
+
+        redis = self._link.connect_to_listen()
+        return self._listeners.set(_Listener(redis, self._prefix))
 
 
 def _pack(stored: Stored) -> bytes:
