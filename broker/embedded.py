@@ -26,7 +26,7 @@ from broker.config.schema import (
     MetricsListenerConfig,
 )
 from broker.core.node import BY_HAND
-from broker.logs import Log
+from broker.logs import LEVELS, Log
 from broker.net.addresses import format_address
 
 if TYPE_CHECKING:
@@ -36,11 +36,14 @@ if TYPE_CHECKING:
     from broker.net.listeners import Address
     from broker.reload import Outcome
 
-__all__ = ["Broker", "BrokerThread", "url_of"]
+__all__ = ["Broker", "BrokerThread", "alarm_named", "url_of"]
 
 STOP_WAIT_S: Final = 0.5
 """How long clients have to answer the close. A program that leaves the ``with`` block of a broker
 with a blocking client still open cannot let that client answer, and should not wait long."""
+
+
+PORT_MAX: Final = 65_535
 
 
 class Broker:
@@ -60,6 +63,10 @@ class Broker:
         port: where to listen; 0 takes any free port.
         log_level: what to write to standard error: ``debug``, ``info``, ``warning`` or ``error``.
 
+    Raises:
+        ConfigProblems: what is wrong with the configuration.
+        ValueError: another argument is none that there may be.
+
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Broker:
         port: int = 0,
         log_level: str = "warning",
     ) -> None:
+        _check(config, host, port, log_level)
         listener = AMQPListenerConfig(bind=host, port=port)
         self._read = partial(_load, config, listener, log_level)
         self._has_file = config is not None and not isinstance(config, Mapping)
@@ -199,7 +207,7 @@ class Broker:
 
         """
         app = self._running
-        app.pump.run(partial(app.node.set_alarm, BY_HAND[resource], is_on))
+        app.pump.run(partial(app.node.set_alarm, alarm_named(resource), is_on))
 
     @property
     def management_url(self) -> str:
@@ -291,6 +299,22 @@ class BrokerThread:
         await self._broker.stop()
 
 
+def _check(config: object, host: object, port: object, log_level: object) -> None:
+    """Refuse what nothing can be made of, before anything is."""
+    if config is not None and not isinstance(config, Mapping | str | os.PathLike):
+        raise ValueError(f"config is a mapping, the path of a file or None, not {config!r:.60}")
+
+    if not isinstance(host, str) or not host:
+        # An empty one would mean every address of the machine.
+        raise ValueError(f'host is a name or an address, such as "127.0.0.1", not {host!r:.60}')
+
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= PORT_MAX:
+        raise ValueError(f"port is a number from 0 to {PORT_MAX}, not {port!r:.60}")
+
+    if log_level not in LEVELS:
+        raise ValueError(f"log_level is one of {', '.join(LEVELS)}, not {log_level!r:.60}")
+
+
 def _load(
     config: Mapping[str, object] | str | os.PathLike[str] | None,
     listener: AMQPListenerConfig,
@@ -368,6 +392,19 @@ def _with_own_metrics(config: Config) -> Config:
         prometheus = prometheus._replace(listeners=(listener,))
 
     return config._replace(metrics=config.metrics._replace(prometheus=prometheus))
+
+
+def alarm_named(name: str) -> str:
+    """The node's name of an alarm that is raised by hand.
+
+    Raises:
+        ValueError: there is none of that name.
+
+    """
+    if name not in BY_HAND:
+        raise ValueError(f"there is no alarm {name!r}; there are {' and '.join(BY_HAND)}")
+
+    return BY_HAND[name]
 
 
 def url_of(config: Config, address: Address, scheme: str = "amqp") -> str:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import math
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -26,7 +27,6 @@ from broker.tasks.identity import new_owner
 from broker.tasks.options import Guarantee, WorkerSettings, checked_guarantee
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import TracebackType
 
     from broker.tasks.intake import Received
@@ -118,6 +118,9 @@ class Worker:
         known = self.tasks.queues()
         if queues is None:
             return list(known)
+
+        if not isinstance(queues, Iterable):
+            raise InvalidValue(f"queues are names of queues, not {queues!r:.60}")
 
         chosen = []
         for name in (queues,) if isinstance(queues, str) else queues:

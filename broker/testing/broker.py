@@ -137,7 +137,7 @@ class Broker:
         vhost: str = "",
     ) -> None:
         self.stage = Stage(
-            config_with_compat(config or {}, compat),
+            config_with_compat({} if config is None else config, compat),
             is_durable=durable,
             host=host,
             port=port,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import Final
 
 __all__ = ["config_with_compat"]
 
@@ -16,10 +14,13 @@ def config_with_compat(config: Mapping[str, object], compat: str | None) -> Mapp
     """A configuration with the release in it that is to be followed.
 
     Raises:
-        TypeError: it is not a text.
+        TypeError: it is not a text, or the configuration no mapping.
         ValueError: the configuration names another one.
 
     """
+    if not isinstance(config, Mapping):
+        raise TypeError(f"config is a mapping as in the configuration file, not {config!r:.60}")
+
     if compat is None:
         return config
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.auth.mechanisms import Credentials, External, Malformed, Mechanism, Refused
 from broker.core.node import BY_HAND
+from broker.embedded import alarm_named
 from broker.errors import PreconditionFailed
 from broker.protocol.states import CHANNEL_RUNNING, RUNNING
 
@@ -276,13 +277,6 @@ def _is_meant(connection: Connection, client: str, vhost: str | None) -> bool:
     return not client or client in connection.name or client in _given_name(connection)
 
 
-def _alarm_named(name: str) -> str:
-    if name not in BY_HAND:
-        raise ValueError(f"there is no alarm {name!r}; there are {' and '.join(BY_HAND)}")
-
-    return BY_HAND[name]
-
-
 def _given_name(connection: Connection) -> str:
     return str(connection.client.introduction().get("connection_name", ""))
 
@@ -422,12 +416,12 @@ class Faults:
 
         Such a connection is not read from any more until the alarm is cleared.
         """
-        alarm = _alarm_named(name)
+        alarm = alarm_named(name)
         self._stage.call(lambda: self._stage.node.set_alarm(alarm, True))
 
     def clear_alarm(self, name: str = "memory") -> None:
         """Clear an alarm: connection.unblocked is sent, and what has waited is read."""
-        alarm = _alarm_named(name)
+        alarm = alarm_named(name)
         self._stage.call(lambda: self._stage.node.set_alarm(alarm, False))
 
     def restart(self, *, is_crash: bool = False, keep: bool | None = None) -> Waited:

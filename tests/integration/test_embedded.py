@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aio_pika
 import pytest
@@ -54,6 +54,43 @@ async def test_a_program_embeds_a_broker() -> None:
         assert broker.port > 0
         assert broker.url == f"amqp://guest:guest@127.0.0.1:{broker.port}/"
         assert await exchange_one_message(broker.url) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"log_level": "critical"}, "log_level is one of debug, info, warning, error, not 'critic"),
+        ({"log_level": "INFO"}, "log_level is one of debug, info, warning, error, not 'INFO'"),
+        ({"log_level": None}, "log_level is one of debug, info, warning, error, not None"),
+        ({"log_level": []}, r"log_level is one of debug, info, warning, error, not \[\]"),
+        ({"host": ""}, "host is a name or an address, such as .127.0.0.1., not ''"),
+        ({"host": None}, "host is .*, not None"),
+        ({"host": b"127.0.0.1"}, "host is .*, not b'127.0.0.1'"),
+        ({"port": "5672"}, "port is a number from 0 to 65535, not '5672'"),
+        ({"port": None}, "port is .*, not None"),
+        ({"port": True}, "port is .*, not True"),
+        ({"port": -1}, "port is .*, not -1"),
+        ({"port": 65_536}, "port is .*, not 65536"),
+        ({"config": 5}, "config is a mapping, the path of a file or None, not 5"),
+        ({"config": []}, "config is .*, not "),
+    ],
+    ids=str,
+)
+def test_an_argument_that_nothing_can_be_made_of_is_named(
+    arguments: dict[str, Any], message: str
+) -> None:
+    for make in (Broker, Broker.in_thread):
+        with pytest.raises(ValueError, match=message):
+            make(**arguments)
+
+
+async def test_there_are_two_alarms_to_raise_by_hand() -> None:
+    async with Broker() as broker:
+        for resource in ("memory", "disk"):
+            broker.set_alarm(resource)
+
+        with pytest.raises(ValueError, match="there is no alarm 'cpu'; there are memory and disk"):
+            broker.set_alarm("cpu")
 
 
 async def test_many_brokers_share_nothing() -> None:

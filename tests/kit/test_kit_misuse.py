@@ -9,6 +9,12 @@ import pytest
 from broker.testing import Broker
 
 
+@pytest.mark.parametrize("config", [5, [], "broker.yaml"], ids=repr)
+def test_a_configuration_is_a_mapping(config: Any) -> None:
+    with pytest.raises(TypeError, match="config is a mapping as in the configuration file, not"):
+        Broker(config)
+
+
 def test_a_release_is_a_text() -> None:
     release: Any = 4.3
     with pytest.raises(TypeError, match=r'compat is a text such as "rabbitmq-4.3", not 4.3'):

@@ -260,6 +260,7 @@ async def test_a_worker_knows_its_queues() -> None:
         {"grace": -1},
         {"grace": float("nan")},
         {"lease": 0},
+        {"queues": 5},
         {"colour": "red"},
     ],
 )
