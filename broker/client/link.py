@@ -47,6 +47,7 @@ from broker.client.errors import (
     Unavailable,
     Unroutable,
 )
+from broker.client.mending import MendingTransport
 from broker.client.wire import packed
 
 if TYPE_CHECKING:
@@ -485,6 +486,14 @@ def _close_reason(exc: BaseException) -> tuple[int, str] | None:
     return None
 
 
+class _Connection(aio_pika.Connection):
+    """The library's, over a transport of ours."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.kwargs["transport_factory"] = MendingTransport()
+
+
 async def open_link(url: str, name: str | None, number: int) -> Link:
     """Connect once.
 
@@ -495,7 +504,9 @@ async def open_link(url: str, name: str | None, number: int) -> Link:
     """
     try:
         connection = await aio_pika.connect(
-            URL(url), client_properties={"connection_name": name or "leveret client"}
+            URL(url),
+            connection_class=_Connection,
+            client_properties={"connection_name": name or "leveret client"},
         )
     except LIBRARY_ERRORS as problem:
         translated = translated_error(problem)

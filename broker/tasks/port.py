@@ -23,6 +23,7 @@ from aiormq.channel import Channel
 
 from broker.client.errors import AccessRefused, Closed, MessageTooLarge, Unavailable
 from broker.client.link import LIBRARY_ERRORS, check_url, safe_url, size_limit_in, translated_error
+from broker.client.mending import MendingTransport
 from broker.tasks.frames import ack_frame, nack_frame, publish_frames
 from broker.tasks.intake import Intake
 
@@ -385,7 +386,9 @@ class Port:
 
     async def _connect(self) -> None:
         connection = await aiormq.connect(
-            self._url, client_properties={"connection_name": self._name}
+            self._url,
+            client_properties={"connection_name": self._name},
+            transport_factory=MendingTransport(),
         )
         try:
             self._frame_max = connection.connection_tune.frame_max

@@ -1,0 +1,266 @@
+"""Toolkit: makes readable, on its way in, what a broker delivers and the library cannot read.
+
+A publisher may write names and short texts that are not UTF-8, and times that are in no calendar.
+The library gives up the connection over such a message, which is then delivered to the next one,
+for ever. So octets that are no UTF-8 become question marks, and a time beyond the year 9999 the
+last one before it.
+
+Invariant: frames keep their size, and those that the library can read stay as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is a class
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
+
+from aiormq.connection import TransportFactory
+from aiormq.exceptions import AMQPConnectionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from yarl import URL
+
+__all__ = ["MendingReader", "MendingTransport", "mended"]
+
+FRAME_HEAD: Final = Struct(">BHL")
+SIZE: Final = Struct(">L")
+LONG: Final = Struct(">Q")
+FLAGS: Final = Struct(">H")
+
+METHOD: Final = 1
+HEADER: Final = 2
+BODY: Final = 3
+HEARTBEAT: Final = 8
+
+TIME_MAX: Final = 253_402_300_799_000
+"""The end of the year 9999, in milliseconds: the library takes large numbers for those."""
+
+NOT_UTF8: Final = re.compile("[\udc80-\udcff]")
+
+FLAGS_AT: Final = 12
+NEEDS_WALK: Final = 0x2040
+"""Headers, and a time: with neither of them, octets of ASCII are nothing but texts."""
+HAS_MORE_FLAGS: Final = 0x0001
+
+TEXT: Final = "text"
+TABLE: Final = "table"
+TIME: Final = "time"
+
+PROPERTIES: Final[tuple[tuple[int, str | int], ...]] = (
+    (0x8000, TEXT),  # content-type
+    (0x4000, TEXT),  # content-encoding
+    (0x2000, TABLE),  # headers
+    (0x1000, 1),  # delivery-mode
+    (0x0800, 1),  # priority
+    (0x0400, TEXT),  # correlation-id
+    (0x0200, TEXT),  # reply-to
+    (0x0100, TEXT),  # expiration
+    (0x0080, TEXT),  # message-id
+    (0x0040, TIME),  # timestamp
+    (0x0020, TEXT),  # type
+    (0x0010, TEXT),  # user-id
+    (0x0008, TEXT),  # app-id
+    (0x0004, TEXT),  # cluster-id
+)
+METHODS: Final[dict[bytes, tuple[str | int, ...]]] = {
+    b"\x00\x3c\x00\x32": (2, TEXT, TEXT, TEXT),  # basic.return
+    b"\x00\x3c\x00\x3c": (TEXT, 9, TEXT, TEXT),  # basic.deliver
+    b"\x00\x3c\x00\x47": (9, TEXT, TEXT),  # basic.get-ok
+}
+FIXED: Final = {
+    **dict.fromkeys(b"V\0", 0),
+    **dict.fromkeys(b"tbB", 1),
+    **dict.fromkeys(b"su", 2),
+    **dict.fromkeys(b"Iif", 4),
+    b"D"[0]: 5,
+    **dict.fromkeys(b"lLd", 8),
+}
+"""How long a value is that follows its letter."""
+
+
+class MendingTransport(TransportFactory):
+    """Connects as the library does, and mends what comes in."""
+
+    async def create(
+        self, url: URL, **kwargs: Any
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        provider = kwargs.pop("ssl_context_provider")
+        context = await provider.get_context() if url.scheme == "amqps" else None
+        assert url.host is not None
+        assert url.port is not None
+        loop = asyncio.get_running_loop()
+        reader = MendingReader()
+        protocol = asyncio.StreamReaderProtocol(reader)
+        try:
+            transport, _ = await loop.create_connection(
+                lambda: protocol, url.host, url.port, ssl=context, **kwargs
+            )
+        except OSError as problem:
+            raise AMQPConnectionError(*problem.args) from problem
+
+        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
+class MendingReader(asyncio.StreamReader):
+    """What the library reads from: frames that have been mended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = b""
+        """The beginning of a frame that is to be looked at as a whole."""
+        self._passing = 0
+        """How many octets are to come of one that need not be."""
+        self._is_amqp = True
+
+    def feed_data(self, data: Iterable[SupportsIndex]) -> None:
+        super().feed_data(self._mended(bytes(data)))
+
+    def _mended(self, data: bytes) -> bytes:
+        """Return what can be passed on."""
+        if self._begun:
+            data, self._begun = self._begun + data, b""
+
+        size = len(data)
+        position = self._passing
+        while self._is_amqp and size - position >= FRAME_HEAD.size:
+            kind, _, payload_size = FRAME_HEAD.unpack_from(data, position)
+            start = position + FRAME_HEAD.size
+            end = start + payload_size + 1
+            if kind in {METHOD, HEADER}:
+                if end > size:
+                    break
+
+                payload = data[start:end]
+                whole = mended(kind, payload)
+                if whole is not payload:
+                    data = b"".join((data[:start], whole, data[end:]))
+            elif kind not in {BODY, HEARTBEAT}:  # it speaks another version, and says which
+                self._is_amqp = False
+                break
+
+            position = end
+
+        self._passing = max(0, position - size)
+        if self._is_amqp and position < size:
+            self._begun = data[position:]
+            return data[:position]
+
+        return data
+
+    def feed_eof(self) -> None:
+        if self._begun:
+            super().feed_data(self._begun)
+            self._begun = b""
+
+        super().feed_eof()
+
+
+def mended(kind: int, payload: bytes) -> bytes:
+    """Return what a frame carries, so that the library can read it.
+
+    What is malformed stays as it is.
+    """
+    try:
+        if kind == HEADER:
+            flags: int = FLAGS.unpack_from(payload, FLAGS_AT)[0]
+            is_plain = not flags & NEEDS_WALK and payload[FLAGS_AT + 2 : -1].isascii()
+            if is_plain or flags & HAS_MORE_FLAGS:
+                return payload
+
+            walk = _Walk(payload, FLAGS_AT + 2)
+            walk.over(what for bit, what in PROPERTIES if flags & bit)
+            return walk.data
+
+        parts = METHODS.get(payload[:4])
+        if parts is None or payload[4:-1].isascii():
+            return payload
+
+        walk = _Walk(payload, 4)
+        walk.over(parts)
+    except (IndexError, KeyError, RecursionError, StructError):
+        return payload
+
+    return walk.data
+
+
+class _Walk:
+    """Goes through values one after the other, and mends them."""
+
+    def __init__(self, data: bytes, position: int) -> None:
+        self.data = data
+        self._position = position
+
+    def over(self, parts: Any) -> None:
+        """Go over parts: each a kind, or so many octets that need no mending."""
+        for part in parts:
+            if part is TEXT:
+                self._text()
+            elif part is TABLE:
+                self._table()
+            elif part is TIME:
+                self._time()
+            else:
+                self._position += part
+
+    def _text(self) -> None:
+        start = self._position + 1
+        end = self._position = start + self.data[self._position]
+        if end >= len(self.data):  # the last octet ends the frame
+            raise IndexError(end)
+
+        octets = self.data[start:end]
+        if octets.isascii():
+            return
+
+        text = octets.decode("utf-8", "surrogateescape")
+        if NOT_UTF8.search(text) is not None:
+            self._put(start, NOT_UTF8.sub("?", text).encode())
+
+    def _time(self) -> None:
+        if LONG.unpack_from(self.data, self._position)[0] > TIME_MAX:
+            self._put(self._position, LONG.pack(TIME_MAX))
+
+        self._position += LONG.size
+
+    def _table(self) -> None:
+        size = self._size()
+        end = self._position + size
+        while self._position < end:
+            self._text()
+            self._value()
+
+    def _array(self) -> None:
+        size = self._size()
+        end = self._position + size
+        while self._position < end:
+            self._value()
+
+    def _value(self) -> None:
+        letter = self.data[self._position]
+        self._position += 1
+        size = FIXED.get(letter)
+        if size is not None:
+            self._position += size
+        elif letter in b"Sx":
+            octets = self._size()
+            self._position += octets
+        elif letter == b"F"[0]:
+            self._table()
+        elif letter == b"A"[0]:
+            self._array()
+        elif letter == b"T"[0]:
+            self._time()
+        else:
+            raise KeyError(letter)
+
+    def _size(self) -> int:
+        size: int = SIZE.unpack_from(self.data, self._position)[0]
+        self._position += SIZE.size
+        return size
+
+    def _put(self, position: int, octets: bytes) -> None:
+        self.data = self.data[:position] + octets + self.data[position + len(octets) :]
