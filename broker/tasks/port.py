@@ -345,14 +345,17 @@ class Port:
 
     async def _keep(self) -> None:
         """Connect again whenever the connection is lost."""
-        while not self._is_closed:
+        this = asyncio.current_task()
+        assert this is not None
+        # The library makes errors of its own of a cancel that comes while it connects or closes.
+        while not self._is_closed and not this.cancelling():
             connection, channel = self._connection, self._work
             if connection is not None and channel is not None:
                 await self._until_lost(connection)
 
             wait_s = BACKOFF_S
             LOG.warning("the connection to %s is lost", safe_url(self._url))
-            while not self._is_closed:
+            while not self._is_closed and not this.cancelling():
                 try:
                     await self._connect()
                     LOG.info("connected to %s again", safe_url(self._url))
@@ -360,6 +363,9 @@ class Port:
                 except Exception as problem:
                     # Whatever it was: who is to stay connected tries again.
                     LOG.debug("not connected: %r", problem)
+                    if this.cancelling():
+                        return
+
                     await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311
                     wait_s = min(wait_s * 2, BACKOFF_MAX_S)
 

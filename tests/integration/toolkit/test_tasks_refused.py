@@ -16,6 +16,7 @@ from broker.client.errors import (
 )
 from broker.embedded import Broker
 from broker.tasks import AmqpResults, Tasks, Worker
+from broker.tasks.port import Port
 from tests.helpers.toolkit import needs_leveret
 from tests.helpers.waiting import until
 
@@ -161,3 +162,32 @@ async def test_of_what_runs_once_the_result_outlives_the_connection(
     async with sender, Worker(receiver):
         handle = await ask.q()
         assert await handle.result(timeout=WAIT_S) == "sold"
+
+
+class _Stubborn(Port):
+    """Connecting, it makes an error of a cancel, as the library does now and then."""
+
+    def __init__(self) -> None:
+        super().__init__("amqp://127.0.0.1:1/", name="test")
+        self.connecting = asyncio.Event()
+
+    async def _connect(self) -> None:
+        self.connecting.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise OSError("that is not what it was") from None
+
+
+async def test_who_stays_connected_ends_when_cancelled() -> None:
+    """Else asyncio.run would wait for ever, where nobody has closed the application."""
+    port = _Stubborn()
+    keeping = asyncio.ensure_future(port._keep())
+    await port.connecting.wait()
+    keeping.cancel()
+    await asyncio.wait((keeping,), timeout=1)
+    has_ended = keeping.done()
+    port._is_closed = True
+    keeping.cancel()
+    await asyncio.wait((keeping,))
+    assert has_ended
