@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from math import isfinite
+from typing import TYPE_CHECKING, Final
 
 from broker.core.user_commands import Rights
 from broker.management.errors import BadRequest, MissingKeys
+from broker.management.numbers import whole_number
 from broker.wire.tables import table_from_plain
 
 if TYPE_CHECKING:
@@ -21,6 +23,9 @@ __all__ = [
     "tags_of",
     "text_of",
 ]
+
+
+TEXT_DIGITS_MAX: Final = 1000
 
 
 def boolean_of(body: JSON, key: str, *, default: bool = False) -> bool:
@@ -48,16 +53,17 @@ def integer_of(body: JSON, key: str, *, default: int = 0) -> int:
 
     """
     value = body.get(key, default)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    number = whole_number(value, TEXT_DIGITS_MAX) if isinstance(value, str) else None
+    if isinstance(value, float) and isfinite(value):
+        # RabbitMQ: what is behind the point does not count.
+        number = int(value)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        number = value
 
-    if isinstance(value, str):
-        try:
-            return int(value)
-        except ValueError:
-            pass
+    if number is None:
+        raise BadRequest(["not_integer", value])
 
-    raise BadRequest(["not_integer", value])
+    return number
 
 
 def text_of(body: JSON, key: str, *, default: str = "") -> str:

@@ -17,6 +17,7 @@ from broker.management.consumer_rows import channel_of
 from broker.management.errors import BadRequest
 from broker.management.filters import filter_in_query
 from broker.management.messages import payload_of
+from broker.management.numbers import whole_number
 from broker.management.queues import queue_in_path
 from broker.management.routes import Route
 from broker.metrics.totals import aside_count
@@ -53,15 +54,16 @@ class _Wish(NamedTuple):
     filter: MessageFilter
 
 
-def _number(call: Call, name: str, default: int, maximum: int) -> int:
+def _number(call: Call, name: str, default: int, maximum: int, *, least: int = 0) -> int:
     text = call.query.get(name)
     if text is None:
         return default
 
-    if not text.isdecimal() or len(text) > 18:
-        raise BadRequest(f"{name} should be a number")
+    number = whole_number(text)
+    if number is None or number < least:
+        raise BadRequest(f"{name} should be a number, and at least {least}")
 
-    return min(int(text), maximum)
+    return min(number, maximum)
 
 
 def _wish(call: Call) -> _Wish:
@@ -77,7 +79,8 @@ def _wish(call: Call) -> _Wish:
     return _Wish(
         state=state,
         offset=_number(call, "offset", 0, 2**62),
-        limit=_number(call, "limit", LIMIT_DEFAULT, LIMIT_MAX),
+        # With none at all, the next page would begin where this one does.
+        limit=_number(call, "limit", LIMIT_DEFAULT, LIMIT_MAX, least=1),
         cut=_number(call, "truncate", 0, 2**31) if has_cut else None,
         is_base64=encoding == "base64",
         filter=filter_in_query(call.query),

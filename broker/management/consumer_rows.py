@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.management.json_text import rfc3339
+from broker.management.numbers import whole_number
 from broker.management.samples import Ranges, add_samples
 from broker.management.stats import add_stats, channel_stats, connection_octets
 from broker.protocol.connection import Connection
@@ -72,10 +73,11 @@ def channel_named(node: Node, name: str) -> Channel | None:
     """A channel by its name."""
     of, _, number = name.rpartition(" (")
     connection = connection_named(node, of)
-    if connection is None or not number.endswith(")") or not number[:-1].isdecimal():
+    channel_id = whole_number(number.removesuffix(")")) if number.endswith(")") else None
+    if connection is None or channel_id is None:
         return None
 
-    return connection.channels.get(int(number[:-1]))
+    return connection.channels.get(channel_id)
 
 
 def _connection_state(connection: Connection) -> str:

@@ -8,6 +8,7 @@ from broker.management.auth import ANYBODY, ANYONE, VHOST
 from broker.management.call import answer
 from broker.management.certificates import expiring_rows
 from broker.management.errors import BadRequest, NotThere
+from broker.management.numbers import whole_number
 from broker.management.routes import Route
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ UNITS: Final = {
     "months": 30 * DAY_S,
     "years": 365 * DAY_S,
 }
-WITHIN_DIGITS_MAX: Final = 6
-"""A million years are more than anybody asks for."""
-
 RESOURCES: Final = {"disk": "disk space"}
 """What alarms are called in RabbitMQ."""
 
@@ -62,11 +60,10 @@ async def check_alarms(call: Call) -> web.Response:
 
 
 async def check_port(call: Call) -> web.Response:
-    text = call["port"]
-    if not text.isdecimal() or len(text) > 5:
+    port = whole_number(call["port"])
+    if port is None:
         raise BadRequest("Invalid port")
 
-    port = int(text)
     ports = sorted({listener.port for listener in call.site.around.listeners()})
     if port in ports:
         return _well(port=port)
@@ -95,11 +92,11 @@ async def check_certificates(call: Call) -> web.Response:
     if unit_s is None:
         raise BadRequest(f"Time unit not recognised. Supported units: {', '.join(UNITS)}.")
 
-    text = call["within"]
-    if not text.isdecimal() or len(text) > WITHIN_DIGITS_MAX:
-        raise BadRequest("Invalid expiration period")
+    within = whole_number(call["within"])
+    if within is None:
+        raise BadRequest("Invalid expiration value.")
 
-    expired = expiring_rows(call, int(text) * unit_s)
+    expired = expiring_rows(call, within * unit_s)
     return _ill("Certificates expiring", expired=expired) if expired else _well()
 
 

@@ -21,6 +21,7 @@ from broker.management.arguments import integer_of, object_of, text_of
 from broker.management.auth import VHOST
 from broker.management.call import answer
 from broker.management.errors import BadRequest, HTTPProblem, NotThere
+from broker.management.json_text import render
 from broker.management.properties import encode_properties
 from broker.management.queues import queue_in_path
 from broker.management.routes import Route
@@ -58,9 +59,6 @@ async def publish(call: Call) -> web.Response:
         raise NotThere("not_found", "exchange_not_found")
 
     request = _request(call, body, call["exchange"], text_of(body, "routing_key"))
-    if len(request.routing_key.encode("utf-8", "surrogateescape")) > 255:
-        raise BadRequest("the routing key is longer than 255 bytes")
-
     _check_alarms(call)
     outcome = await call.site.change(lambda: publish_message(vhost, actor, request), vhost)
     if not outcome.is_accepted:
@@ -137,13 +135,16 @@ def _told(problem: BadRequest) -> str:
 
 
 def _decode(body: JSON) -> bytes:
-    payload = text_of(body, "payload")
+    payload = body["payload"]
+    if not isinstance(payload, str):
+        raise BadRequest("payload_not_string")
+
     encoding = body["payload_encoding"]
     if encoding == "string":
         return payload.encode("utf-8", "surrogateescape")
 
     if encoding != "base64":
-        raise BadRequest(f"unsupported encoding: {encoding}")
+        raise BadRequest(["unsupported_encoding", encoding])
 
     try:
         return base64.b64decode(payload, validate=True)
@@ -155,14 +156,27 @@ async def get_messages(call: Call) -> web.Response:
     body = await call.body("count", "ackmode", "encoding")
     mode = body["ackmode"]
     if not isinstance(mode, str) or mode not in ACK_MODES:
-        raise BadRequest(f"Invalid ackmode value: {mode}. Valid values are: {', '.join(ACK_MODES)}")
+        # RabbitMQ fails where it is no text.
+        shown = mode if isinstance(mode, str) else render(mode).decode()
+        raise BadRequest(
+            f"Invalid ackmode value: {shown}. Valid values are: {', '.join(ACK_MODES)}"
+        )
 
     encoding = body["encoding"]
     if encoding not in ("auto", "base64"):
-        raise BadRequest(f"Unsupported encoding: {encoding}. Valid values are: auto, base64")
+        raise BadRequest("Unsupported encoding. Please use auto or base64.")
 
-    truncate = integer_of(body, "truncate") if "truncate" in body else None
+    truncate = None
+    if "truncate" in body:
+        truncate = integer_of(body, "truncate")
+        if truncate < 0:
+            raise BadRequest("truncate should be a number, and at least 0")
+
     count = integer_of(body, "count")
+    if count < 0:
+        # RabbitMQ: all of them.
+        count = TAKEN_MAX
+
     vhost = call.vhost
     actor = call.actor
     if call["queue"] not in vhost.queues:
@@ -207,7 +221,7 @@ def payload_of(message: Message, *, is_base64: bool, cut: int | None) -> JSON:
     """
     body = content_body(message.content)
     if cut is not None:
-        body = body[: max(cut, 0)]
+        body = body[:cut]
 
     if not is_base64:
         try:

@@ -19,6 +19,7 @@ from broker.management.auth import ANYBODY, VHOST
 from broker.management.call import answer, done
 from broker.management.errors import BadRequest, HTTPProblem, NotAuthorised, NotThere
 from broker.management.filters import filter_in_body
+from broker.management.numbers import bounded, whole_number
 from broker.management.queues import queue_in_path
 from broker.management.routes import Route
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["ROUTES", "Moves"]
 
 PER_STEP: Final = 200
+COUNT_MAX: Final = 2**62
 RUNNING_MAX: Final = 16
 KEPT_MAX: Final = 64
 """Moves that are remembered, those that ended among them."""
@@ -177,11 +179,8 @@ async def _begin(call: Call, target: MoveTarget, body: JSON) -> web.Response:
     vhost = call.vhost
     actor = call.actor
     wanted = filter_in_body(body.get("filter")).wanted
-    limit = integer_of(body, "limit", default=2**62)
-    rate = integer_of(body, "rate")
-    if limit < 1 or rate < 0:
-        raise BadRequest("limit is at least 1, and rate is not negative")
-
+    limit = bounded("limit", integer_of(body, "limit", default=COUNT_MAX), 1, COUNT_MAX)
+    rate = bounded("rate", integer_of(body, "rate"), 0, COUNT_MAX)
     check_move(vhost, actor, queue.name, target)
     about: JSON = {
         "user": call.caller.name,
@@ -234,9 +233,8 @@ async def redrive_messages(call: Call) -> web.Response:
 
 
 def _move_in_path(call: Call) -> Move:
-    text = call["move"]
-    known = call.moves.known
-    move = known.get(int(text)) if text.isdecimal() and len(text) < 18 else None
+    number = whole_number(call["move"])
+    move = None if number is None else call.moves.known.get(number)
     if move is None:
         raise NotThere
 

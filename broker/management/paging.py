@@ -17,6 +17,7 @@ from aiohttp import web
 from broker.auth.patterns import Pattern, PatternError
 from broker.management.errors import BadRequest
 from broker.management.json_text import JSON, render, render_list
+from broker.management.numbers import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,9 @@ ROWS_PER_TURN: Final = 64
 PAGE_SIZE_DEFAULT: Final = 100
 PAGE_SIZE_MAX: Final = 500
 """Rows of a page, as in RabbitMQ."""
+
+NUMBER_DIGITS_MAX: Final = 1000
+"""RabbitMQ takes numbers of any length, and so do we, but for those that take long to read."""
 
 PATTERN_CHARACTERS_MAX: Final = 1024
 VERDICTS_MAX: Final = 20_000
@@ -68,25 +72,31 @@ def paging_of(call: Call) -> Paging | None:
 
     """
     query = call.query
-    if "page" not in query:
+    page = _number(query.get("page"))
+    given = _number(query.get("page_size"))
+    if page is None:
         return None
 
-    page = _number(query["page"])
-    size = _number(query.get("page_size", str(PAGE_SIZE_DEFAULT)))
+    size = PAGE_SIZE_DEFAULT if given is None else given
     if page < 1 or not 1 <= size <= PAGE_SIZE_MAX:
+        shown = "undefined" if given is None else size
         raise BadRequest(
-            f"Invalid pagination parameters: page number {page}, page size {size}",
+            f"Invalid pagination parameters: page number {page}, page size {shown}",
             "invalid_pagination_parameters",
         )
 
     return Paging(page, size, _filter_of(query.get("name", ""), call.flag("use_regex")))
 
 
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise BadRequest("Pagination parameters are invalid") from None
+def _number(text: str | None) -> int | None:
+    if text is None:
+        return None
+
+    number = whole_number(text, NUMBER_DIGITS_MAX)
+    if number is None:
+        raise BadRequest("Pagination parameters are invalid")
+
+    return number
 
 
 def _filter_of(name: str, is_pattern: bool) -> Matcher | None:
@@ -291,7 +301,8 @@ def _same(row: JSON) -> JSON:
 
 def _page(items: Sequence[T], paging: Paging) -> Sequence[T]:
     start = (paging.page - 1) * paging.size
-    if start >= len(items) and paging.page > 1:
+    # RabbitMQ: a page that begins where the list ends is empty, and no error.
+    if start > len(items):
         raise BadRequest(
             f"Page out of range, page: {paging.page} page size: {paging.size}, len: {len(items)}",
             "page_out_of_range",

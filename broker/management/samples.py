@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.management.errors import BadRequest
 from broker.management.node_counts import MACHINE_KEYS
+from broker.management.numbers import whole_number
 from broker.metrics.totals import CHURN_KEYS, CONNECTION_KEYS, DEPTH_KEYS
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ __all__ = ["Ranges", "add_samples", "ranges_of"]
 KINDS: Final = ("lengths", "msg_rates", "data_rates", "node_stats")
 NODE_KEYS: Final = frozenset((*MACHINE_KEYS, *CHURN_KEYS))
 SAMPLES_MAX: Final = 500
-DIGITS_MAX: Final = 9
 _DETAILS: Final = "_details"
 
 
@@ -38,11 +38,7 @@ Ranges = dict[str, Range]
 
 
 def _number(call: Call, name: str) -> int | None:
-    text = call.query.get(name)
-    if text is None or not text.removeprefix("-").isdecimal() or len(text) > DIGITS_MAX:
-        return None
-
-    return int(text)
+    return whole_number(call.query.get(name, ""))
 
 
 def ranges_of(call: Call) -> Ranges:

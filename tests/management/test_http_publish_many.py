@@ -35,7 +35,7 @@ async def test_messages_come_in_their_order_with_their_properties() -> None:
     [
         pytest.param(7, "a message is an object with payload and payload_encoding", id="number"),
         pytest.param({"payload": "x"}, "a message is an object with payload", id="no-encoding"),
-        pytest.param({**GOOD, "payload_encoding": "z"}, "unsupported encoding: z", id="encoding"),
+        pytest.param({**GOOD, "payload_encoding": "z"}, "unsupported_encoding: z", id="encoding"),
         pytest.param({**GOOD, "properties": {"priority": "x"}}, "not_int: priority", id="property"),
         pytest.param(
             {**GOOD, "properties": {"user_id": "somebody"}}, "user_id property", id="user-id"
