@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from broker.cli.numbers import Seconds, Whole
 from broker.cli.trust import Trust
 from broker.errors import StartError
 from broker.logs import escape
@@ -27,8 +28,10 @@ class _Target(NamedTuple):
 @click.command()
 @click.argument("url", required=False, metavar="[URL]")
 @click.option("--host", help="Where the broker listens; 127.0.0.1 if nothing says otherwise.")
-@click.option("--port", type=click.IntRange(1, 65535), help="5672, and with TLS 5671.")
-@click.option("--timeout", "timeout_s", default=3.0, show_default=True, metavar="SECONDS")
+@click.option("--port", type=Whole(1, 65535), help="5672, and with TLS 5671.")
+@click.option(
+    "--timeout", "timeout_s", type=Seconds(), default=3.0, show_default=True, metavar="SECONDS"
+)
 @click.option("--tls", "is_tls", is_flag=True, help="With TLS, as amqps:// says too.")
 @click.option(
     "--ca", "--cacert", metavar="FILE", help="Who vouches for the broker, instead of the system's."

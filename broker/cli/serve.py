@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from broker.cli.numbers import Whole
 from broker.errors import StartError
 from broker.logs import FORMATS, LEVELS, Log, import_structlog_lightly
 
@@ -27,7 +28,7 @@ LOOPS = ("asyncio", "uvloop")
 @click.command()
 @click.argument("config", required=False, metavar="[CONFIG]")
 @click.option("--host", help="Where to listen; replaces the listeners of the configuration.")
-@click.option("--port", type=click.IntRange(0, 65535), help="Likewise; 0 takes any free port.")
+@click.option("--port", type=Whole(0, 65535), help="Likewise; 0 takes any free port.")
 @click.option("--heartbeat", metavar="DURATION", help="Heartbeat to offer, such as 30s; 0 is none.")
 @click.option("--data-dir", metavar="PATH", help="Where to keep what survives a restart.")
 @click.option("--memory-only", is_flag=True, help="Keep nothing; replaces the data directory.")

@@ -7,7 +7,12 @@ from typing import Any
 
 import click
 
+from broker.cli.numbers import Seconds, Whole
+
 __all__ = ["worker"]
+
+PREFETCH_MAX = 65_535
+"""AMQP has two octets for it."""
 
 GUARANTEES = ("at_most_once", "at_least_once", "effectively_once", "exactly_once")
 
@@ -18,8 +23,18 @@ GUARANTEES = ("at_most_once", "at_least_once", "effectively_once", "exactly_once
 @click.option("--broker", "broker_app", metavar="MODULE:VAR", help="The same as APP.")
 @click.option("--tasks", "task_modules", multiple=True, metavar="MODULE", help="As MODULE.")
 @click.option("-w", "--workers", default="auto", help="How many; auto is one per core, up to 8.")
-@click.option("-c", "--concurrency", default=10, help="Tasks at once in each worker.")
-@click.option("--prefetch", type=int, help="Tasks taken from the broker before others can.")
+@click.option(
+    "-c",
+    "--concurrency",
+    type=Whole(1),
+    default=10,
+    help="Tasks at once in each worker.",
+)
+@click.option(
+    "--prefetch",
+    type=Whole(1, PREFETCH_MAX),
+    help="Tasks taken from the broker before others can.",
+)
 @click.option("-Q", "--queue", "queues", multiple=True, help="Only this queue; can be repeated.")
 @click.option("-g", "--guarantee", type=click.Choice(GUARANTEES), help="Replaces that of APP.")
 @click.option(
@@ -31,8 +46,18 @@ GUARANTEES = ("at_most_once", "at_least_once", "effectively_once", "exactly_once
     type=click.Choice(("auto", "processes", "threads", "async", "threaded")),
     help="What a worker is; auto is a process, or a thread where Python is free-threaded.",
 )
-@click.option("--grace", default=30.0, help="Seconds that running tasks have when it is stopped.")
-@click.option("--lease", default=15.0, help="Seconds until a dead worker's tasks are others'.")
+@click.option(
+    "--grace",
+    type=Seconds(may_be_none=True),
+    default=30.0,
+    help="Seconds that running tasks have when it is stopped.",
+)
+@click.option(
+    "--lease",
+    type=Seconds(),
+    default=15.0,
+    help="Seconds until a dead worker's tasks are others'.",
+)
 @click.option("--url", help="The broker; replaces that of APP.")
 @click.option("--live/--no-live", default=None, help="Draw what runs; by default on a terminal.")
 @click.option(

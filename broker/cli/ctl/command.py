@@ -20,6 +20,7 @@ from broker.cli.ctl.printing import FORMATS, Printer
 from broker.cli.ctl.table import VERBS
 from broker.cli.ctl.terms import compact_json, printable
 from broker.cli.ctl.verb import Option, Run, Verb, Wanted
+from broker.cli.numbers import Seconds, Whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +44,7 @@ def _general_options(taken: Sequence[str] = ()) -> list[click.Parameter]:
         click.Option(["-p", "--vhost"], metavar="VHOST"),
         click.Option(["-q", "--quiet"], is_flag=True),
         click.Option(["-s", "--silent"], is_flag=True),
-        click.Option(["-t", "--timeout"], type=float, metavar="SECONDS"),
+        click.Option(["-t", "--timeout"], type=Seconds(), metavar="SECONDS"),
         click.Option(["-l", "--longnames"], is_flag=True),
         click.Option(["--formatter", "--format"], type=click.Choice(FORMATS)),
         click.Option(["--no-table-headers"], is_flag=True),
@@ -64,7 +65,12 @@ def _own_option(option: Option) -> click.Option:
     if not option.value:
         return click.Option([option.name], is_flag=True)
 
-    kind: click.Choice[str] | type = click.Choice(option.choices) if option.choices else option.kind
+    kind: click.Choice[str] | Whole | None = None
+    if option.choices:
+        kind = click.Choice(option.choices)
+    elif option.number is not None:
+        kind = Whole(*option.number)
+
     return click.Option([option.name], type=kind, default=option.default)
 
 

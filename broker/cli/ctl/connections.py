@@ -9,6 +9,7 @@ from broker.cli.ctl.faults import CtlError
 from broker.cli.ctl.listings import pid_of_connection
 from broker.cli.ctl.printing import Done, Value
 from broker.cli.ctl.verb import Option, Run, Verb, path
+from broker.cli.numbers import COUNT_MAX
 
 if TYPE_CHECKING:
     from broker.cli.ctl.printing import Result
@@ -18,6 +19,7 @@ __all__ = ["VERBS"]
 GROUP: Final = "Operations"
 NOT_FOUND: Final = 404
 COLUMNS: Final = "columns=name,node,vhost,user"
+DELAY_MS_MAX: Final = 86_400_000
 
 
 def close_connection(run: Run) -> Result:
@@ -91,8 +93,13 @@ VERBS: Final = (
         _all_banner,
         (
             Option("--global", text="those of all virtual hosts"),
-            Option("--per-connection-delay", "<milliseconds>", "to wait between two", int),
-            Option("--limit", "<number>", "no more than so many", int),
+            Option(
+                "--per-connection-delay",
+                "<milliseconds>",
+                "to wait between two",
+                (0, DELAY_MS_MAX),
+            ),
+            Option("--limit", "<number>", "no more than so many; 0 is all", (0, COUNT_MAX)),
         ),
         has_vhost=True,
     ),

@@ -10,6 +10,7 @@ from broker.cli.ctl.node import alarm_names, listeners_of
 from broker.cli.ctl.printing import Value
 from broker.cli.ctl.transport import HTTPPlace
 from broker.cli.ctl.verb import Option, Run, Verb, path
+from broker.cli.numbers import COUNT_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +166,7 @@ VERBS: Final = (
         "Checking certificate expiration for all certificates on node {node} ...",
         (
             Option("--unit", "<unit>", "of the time", choices=UNITS, default="weeks"),
-            Option("--within", "<number>", "how soon", int, default=4),
+            Option("--within", "<number>", "how soon", (0, COUNT_MAX), default=4),
         ),
     ),
     Verb(

@@ -27,6 +27,7 @@ LOOK_S: Final = 0.1
 STARTUP_S: Final = 300.0
 STOP_S: Final = 60.0
 PID_FILE_S: Final = 10.0
+PID_MAX: Final = 2**31 - 1
 STOPPED: Final = "stopped"
 
 
@@ -166,9 +167,11 @@ def wait(run: Run) -> Result:
 def _pid_in(file: str) -> int | None:
     try:
         with open(file, encoding="ascii") as lines:
-            return int(lines.read().split()[0])
+            pid = int(lines.read().split()[0])
     except (OSError, ValueError, IndexError):
         return None
+
+    return pid if 0 < pid <= PID_MAX else None
 
 
 def _wait_for_process(run: Run, pid: int) -> Result:
@@ -312,6 +315,6 @@ VERBS: Final = (
         "[pidfile]",
         wait,
         "",
-        (Option("--pid", "<pid>", "the process itself", int),),
+        (Option("--pid", "<pid>", "the process itself", (1, PID_MAX)),),
     ),
 )

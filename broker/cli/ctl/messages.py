@@ -16,6 +16,7 @@ from broker.cli.ctl.printing import Done, Rows, Value
 from broker.cli.ctl.progress import Progress
 from broker.cli.ctl.queues import no_queue
 from broker.cli.ctl.verb import Option, Run, Verb, path
+from broker.cli.numbers import COUNT_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -53,6 +54,8 @@ SHOWN: Final = ("offset", "state", "exchange", "routing_key", "payload_bytes", "
 TRUNCATED: Final = 200
 """What of a payload is shown, in bytes, where nobody says otherwise."""
 
+LIMIT: Final = Option("--limit", "<number>", "no more than so many", (1, COUNT_MAX))
+OFFSET: Final = Option("--offset", "<number>", "how many to pass by", (0, COUNT_MAX), default=0)
 FILTERS: Final = (
     Option("--header", "<name=value>", "only messages with that header"),
     Option("--match-routing-key", "<key>", "only messages that were published with it"),
@@ -60,8 +63,8 @@ FILTERS: Final = (
 )
 MOVING: Final = (
     *FILTERS,
-    Option("--limit", "<number>", "no more than so many", int),
-    Option("--rate", "<number>", "no more than so many a second", int),
+    LIMIT,
+    Option("--rate", "<number>", "no more than so many a second", (1, COUNT_MAX)),
 )
 
 Fact = dict[str, object]
@@ -421,8 +424,8 @@ VERBS: Final = (
         browse,
         "Browsing queue '{queue}' in vhost '{vhost}' ...",
         (
-            Option("--limit", "<number>", "how many at most", int, default=50),
-            Option("--offset", "<number>", "how many to pass by", int, default=0),
+            LIMIT._replace(default=50),
+            OFFSET,
             Option(
                 "--state",
                 "<ready | unacked | all>",
@@ -430,7 +433,9 @@ VERBS: Final = (
                 choices=("ready", "unacked", "all"),
                 default="ready",
             ),
-            Option("--truncate", "<bytes>", "how much of a payload", int, default=TRUNCATED),
+            Option(
+                "--truncate", "<bytes>", "how much of a payload", (0, COUNT_MAX), default=TRUNCATED
+            ),
             *FILTERS,
         ),
         columns=COLUMNS,
@@ -453,8 +458,8 @@ VERBS: Final = (
         export_messages,
         "",
         (
-            Option("--limit", "<number>", "how many at most", int),
-            Option("--offset", "<number>", "how many to pass by", int),
+            LIMIT,
+            OFFSET,
             *FILTERS,
         ),
         has_vhost=True,

@@ -9,6 +9,7 @@ from broker.cli.ctl.faults import EXIT_UNAVAILABLE, CtlError
 from broker.cli.ctl.printing import Done, Rows
 from broker.cli.ctl.terms import compact_json
 from broker.cli.ctl.verb import Option, Run, Verb, json_argument, path
+from broker.cli.numbers import COUNT_MAX
 
 if TYPE_CHECKING:
     from broker.cli.ctl.printing import Result
@@ -52,7 +53,13 @@ def _policy_verbs(kind: str, name: str, setting: str, about: str, others: str) -
     """The three verbs that there are for policies and for operator policies alike."""
     apply_to = "<queues>" if kind == "operator-policies" else APPLY_TO
     options = (
-        Option("--priority", "<priority>", "the highest that matches counts", int, default=0),
+        Option(
+            "--priority",
+            "<priority>",
+            "the highest that matches counts",
+            (-COUNT_MAX, COUNT_MAX),
+            default=0,
+        ),
         Option(
             "--apply-to",
             apply_to,

@@ -9,6 +9,7 @@ from broker.cli.ctl.faults import EXIT_DATA, CtlError, WrongUsage
 from broker.cli.ctl.printing import Done, Facts, Lines, Rows, Value
 from broker.cli.ctl.terms import as_cell
 from broker.cli.ctl.verb import Option, Run, Verb, path
+from broker.cli.numbers import COUNT_MAX
 
 if TYPE_CHECKING:
     from broker.cli.ctl.printing import Result
@@ -128,10 +129,15 @@ def quorum_status(run: Run) -> Result:
 
 def peek(run: Run) -> Result:
     text = run["position"]
-    if not text.isdecimal() or not int(text):
+    try:
+        position = int(text)
+    except ValueError:
+        position = 0
+
+    if not 1 <= position <= COUNT_MAX:
         raise WrongUsage("the position is a number, and the first is 1")
 
-    where = f"{path('queues', run.vhost, run['queue'], 'browse')}?limit=1&offset={int(text) - 1}"
+    where = f"{path('queues', run.vhost, run['queue'], 'browse')}?limit=1&offset={position - 1}"
     items = run.get(where)["items"]
     if not isinstance(items, list) or not items:
         raise CtlError(f"there is no message at position {text}", EXIT_DATA)

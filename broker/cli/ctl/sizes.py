@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from math import inf
 from typing import Final
 
 from broker.cli.ctl.faults import EXIT_DATA, WrongUsage
@@ -25,7 +26,8 @@ UNITS: Final = {
     "tib": 2**40,
     "tb": 10**12,
 }
-SIZE: Final = re.compile(r"([0-9]+)([a-zA-Z]*)")
+SIZE: Final = re.compile(r"([0-9]{1,40})([a-zA-Z]*)")
+SIZE_MAX: Final = 2**60
 
 
 def size_of(text: str) -> int:
@@ -40,7 +42,11 @@ def size_of(text: str) -> int:
     if match is None or unit is None:
         raise WrongUsage(f"Bad argument: '{text}' is no size, such as 50MB or 2GiB", EXIT_DATA)
 
-    return int(match[1]) * unit
+    size = int(match[1]) * unit
+    if size > SIZE_MAX:
+        raise WrongUsage(f"Bad argument: '{text}' is more than 1024 PiB", EXIT_DATA)
+
+    return size
 
 
 def fraction_of(text: str, maximum: float | None = None) -> float:
@@ -55,11 +61,11 @@ def fraction_of(text: str, maximum: float | None = None) -> float:
     except ValueError:
         raise WrongUsage(f"Bad argument: '{text}' is no number", EXIT_DATA) from None
 
-    if not value >= 0.0 or (maximum is not None and value > maximum):
+    if not 0.0 <= value < inf or (maximum is not None and value > maximum):
         raise WrongUsage(
             "Bad argument: The threshold should be a fraction between 0.0 and 1.0"
             if maximum is not None
-            else "Bad argument: a fraction is not negative",
+            else "Bad argument: a fraction is a number, and not negative",
             EXIT_DATA,
         )
 

@@ -28,7 +28,7 @@ class Option(NamedTuple):
         name: with its dashes.
         value: what stands behind it, as help calls it; empty for a switch.
         text: help.
-        kind: ``str``, ``int`` or ``float``.
+        number: the least and the most that it may be, where it is a whole number.
         choices: the only values, if there are such.
         default: where nobody gives it.
 
@@ -37,7 +37,7 @@ class Option(NamedTuple):
     name: str
     value: str = ""
     text: str = ""
-    kind: type = str
+    number: tuple[int, int] | None = None
     choices: tuple[str, ...] = ()
     default: object = None
 
@@ -320,6 +320,11 @@ def json_argument(text: str) -> object:
 
     """
     try:
-        return json.loads(text)
+        value: object = json.loads(text)
+        json.dumps(value, allow_nan=False)
     except ValueError as fault:
         raise CtlError(f"JSON decoding error. Reason: {fault}") from None
+    except RecursionError:
+        raise CtlError("JSON decoding error. Reason: it is nested too deeply") from None
+
+    return value

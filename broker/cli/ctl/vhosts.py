@@ -31,7 +31,10 @@ METADATA: Final = (
     Option("--description", "<description>", "what it is for"),
     Option("--tags", "<tags>", "words, joined by commas"),
     Option(
-        "--default-queue-type", "<type>", "what queues are without x-queue-type", str, QUEUE_TYPES
+        "--default-queue-type",
+        "<type>",
+        "what queues are without x-queue-type",
+        choices=QUEUE_TYPES,
     ),
 )
 ABSENT: Final = CtlError("Parameter does not exist", EXIT_UNAVAILABLE)
