@@ -17,9 +17,11 @@ from broker.client.checks import check_callable, check_flag, check_kind, check_s
 from broker.client.codecs import Codecs
 from broker.client.errors import InvalidValue
 from broker.client.link import check_url
+from broker.client.patience import ANSWER_S, at_most
 from broker.client.retry import NO_RETRY, Retry
 from broker.client.spec import QueueSpec, check_queue_name
 from broker.tasks.events import Callbacks, Event, EventCallback
+from broker.tasks.identity import key_of
 from broker.tasks.link import Link
 from broker.tasks.once.base import IdempotencyStore
 from broker.tasks.options import (
@@ -285,11 +287,18 @@ class Tasks:
         )
         return [task.handle(task_id) for task_id in ids]
 
-    async def cancel(self, task_id: str) -> None:
-        """Ask all workers not to run a task, and to stop it if it runs."""
+    async def cancel(self, task_id: str, *, task: Task[..., Any, Any] | str | None = None) -> None:
+        """Ask all workers not to run a task, and to stop it if it runs.
+
+        Args:
+            task_id: its id.
+            task: which task it is, or its name; None is every task of that id.
+
+        """
+        name = task.name if isinstance(task, Task) else task or ""
         link = await self.link()
         client = await link.client()
-        await client.publish(f"{self.name}.control.cancel", task_id)
+        await client.publish(f"{self.name}.control.cancel", key_of(name, task_id))
 
     async def listen(
         self, callback: EventCallback, *kinds: str, tasks: str = "#"
@@ -346,14 +355,16 @@ class Tasks:
         """Return the running loop's connections, if they are open."""
         return self._links.get()
 
-    async def close(self) -> None:
-        """Close the running loop's connections."""
-        await self.callbacks.finish()
-        link = self._links.pop()
-        for closeable in (self.results, self.once):
-            if closeable is not None:
-                await closeable.close()
+    async def close(self, grace: float | None = 10.0) -> None:
+        """Close the running loop's connections.
 
+        Callbacks may end for ``grace`` seconds, None for as long as it takes. Besides it takes three
+        seconds at most, whatever has become of the broker and the stores.
+        """
+        await at_most(grace, self.callbacks.finish())
+        link = self._links.pop()
+        stores = [one.close() for one in (self.results, self.once) if one is not None]
+        await at_most(ANSWER_S, asyncio.gather(*stores))
         if link is not None:
             await link.close()
 
@@ -407,6 +418,9 @@ class _Decorator:
         name = name_of(function) if self._name is None else self._name
         if len(check_text("name", name).encode()) > TASK_NAME_BYTES_MAX:
             raise InvalidValue(f"a task's name has {TASK_NAME_BYTES_MAX} bytes at most: {name:.60}")
+
+        if "\n" in name:
+            raise InvalidValue(f"a task's name is of one line, not {name!r:.60}")
 
         task: Task[..., Any, Any] = Task(self._app, function, name, self._options)
         if periodic is not None:

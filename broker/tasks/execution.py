@@ -23,7 +23,7 @@ from broker.tasks.beat import DONE, SCHEDULE
 from broker.tasks.current import CURRENT, Again, Running
 from broker.tasks.events import KINDS, Event
 from broker.tasks.frames import template
-from broker.tasks.identity import sent_at
+from broker.tasks.identity import key_of, parts_of, sent_at
 from broker.tasks.once.base import ClaimState
 from broker.tasks.outcome import Failure, Outcome, Status
 from broker.tasks.port import CONNECTION_ERRORS
@@ -65,23 +65,29 @@ class TaskTimeout(ToolkitError, TimeoutError):
 class Call:
     """A message, read."""
 
-    __slots__ = ("args", "attempt", "content_type", "headers", "id", "kwargs", "message", "task")
+    __slots__ = (
+        "args",
+        "attempt",
+        "content_type",
+        "headers",
+        "id",
+        "key",
+        "kwargs",
+        "message",
+        "task",
+    )
 
     def __init__(self, message: Received, task: Task[..., Any, Any]) -> None:
         given = message.properties
         self.message = message
         self.task = task
         self.id: str = given.message_id or ""
+        self.key = key_of(task.name, self.id)
         self.headers: dict[str, Any] = given.headers or {}
         self.attempt = _attempt(self.headers) if self.headers else 1
         self.content_type: str = given.content_type or ""
         self.args: list[Any] = []
         self.kwargs: dict[str, Any] = {}
-
-    @property
-    def once_key(self) -> str:
-        """What the idempotency store knows it by: one key of two tasks is two things to do."""
-        return f"{self.task.name}\n{self.id}"
 
 
 def _attempt(headers: dict[str, Any]) -> int:
@@ -129,7 +135,7 @@ class Execution:
 
         call = Call(message, task)
         guarantee = task.options.guarantee or self._guarantee
-        if self._cancelled and call.id in self._cancelled:
+        if self._cancelled and self._is_cancelled(call):
             await self._conclude(call, Outcome(Status.CANCELLED, attempt=call.attempt))
             return
 
@@ -145,7 +151,7 @@ class Execution:
     async def _once(self, call: Call) -> None:
         store = self._app.once
         assert store is not None
-        key = call.once_key
+        key = call.key
         while key in self._claimed:
             # The connection was lost, so it was handed out again, to us, and we are at it.
             await asyncio.wait((self._claimed[key],))
@@ -159,7 +165,7 @@ class Execution:
 
     async def _claim(self, call: Call, store: IdempotencyStore) -> None:
         while True:
-            claim = await store.claim(call.once_key, self._owner, lease_s=self._lease_s)
+            claim = await store.claim(call.key, self._owner, lease_s=self._lease_s)
             if claim.state is ClaimState.OURS:
                 break
 
@@ -178,7 +184,7 @@ class Execution:
         try:
             await self._attempt(call, store)
         except BaseException:
-            await asyncio.shield(store.release(call.once_key, self._owner))
+            await asyncio.shield(store.release(call.key, self._owner))
             raise
 
     async def _attempt(self, call: Call, store: IdempotencyStore | None) -> None:
@@ -186,7 +192,7 @@ class Execution:
         number = self._board.begin(call.id, task.name, call.attempt)
         this = asyncio.current_task()
         assert this is not None
-        self.cancellable[call.id] = this
+        self.cancellable[call.key] = this
         running = Running(
             call.id,
             task.name,
@@ -206,7 +212,7 @@ class Execution:
         except asyncio.CancelledError:
             self._board.end(number)
             number = 0
-            if call.id not in self._cancelled:
+            if not self._is_cancelled(call):
                 raise
 
             # It was cancelled by name, not with the worker.
@@ -216,7 +222,7 @@ class Execution:
         except Exception as problem:
             failure = problem
         finally:
-            self.cancellable.pop(call.id, None)
+            self.cancellable.pop(call.key, None)
             seconds = self._board.end(number) if number else 0.0
 
         if failure is None:
@@ -316,7 +322,7 @@ class Execution:
             assert store is not None
             packed = content_type.encode() + b"\n" + body
             try:
-                is_ours = await store.complete(call.once_key, self._owner, packed, effects)
+                is_ours = await store.complete(call.key, self._owner, packed, effects)
             except asyncio.CancelledError:
                 raise
             except Exception as problem:
@@ -392,7 +398,7 @@ class Execution:
 
         if guarantee == "effectively_once":
             assert self._app.once is not None
-            await self._app.once.release(call.once_key, self._owner)
+            await self._app.once.release(call.key, self._owner)
 
         counts = self._board.counts_of(task.name)
         counts.retried += 1
@@ -458,7 +464,7 @@ class Execution:
         reply_to = call.message.properties.reply_to or ""
         if (call.task.options.guarantee or self._guarantee) != "at_most_once":
             # Should the connection go, the task is run again, and its result stored then.
-            await results.store(call.id, stored, link=self._link, reply_to=reply_to)
+            await results.store(call.key, stored, link=self._link, reply_to=reply_to)
             return
 
         port = self._port
@@ -468,7 +474,7 @@ class Execution:
 
             channel = port.work_channel
             try:
-                await results.store(call.id, stored, link=self._link, reply_to=reply_to)
+                await results.store(call.key, stored, link=self._link, reply_to=reply_to)
                 if len(stored.body) > LARGE_BYTES:
                     await port.barrier()
 
@@ -501,7 +507,7 @@ class Execution:
         if self._app.results is not None and message.properties.reply_to:
             body, content_type = outcome.write(self._app.codecs)
             await self._app.results.store(
-                task_id,
+                key_of(name, task_id),
                 Stored(content_type, body),
                 link=self._link,
                 reply_to=message.properties.reply_to,
@@ -535,15 +541,19 @@ class Execution:
 
     # -- events
 
-    def cancel(self, task_id: str) -> None:
-        """Do not run a task, and stop it if it runs."""
-        self._cancelled[task_id] = None
+    def cancel(self, key: str) -> None:
+        """Do not run a task, and stop it if it runs; without a name, every task of that id."""
+        name, task_id = parts_of(key)
+        self._cancelled[key_of(name, task_id)] = None
         if len(self._cancelled) > CANCELLED_MAX:
             del self._cancelled[next(iter(self._cancelled))]
 
-        running = self.cancellable.get(task_id)
-        if running is not None:
-            running.cancel()
+        for known, running in list(self.cancellable.items()):
+            if known == key or (not name and parts_of(known)[1] == task_id):
+                running.cancel()
+
+    def _is_cancelled(self, call: Call) -> bool:
+        return call.key in self._cancelled or key_of("", call.id) in self._cancelled
 
     async def finish(self) -> None:
         """Wait until what is to be published is."""

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from broker.client.errors import InvalidValue, ResultTimeout
+from broker.tasks.identity import key_of
 from broker.tasks.outcome import Outcome, Status
 
 if TYPE_CHECKING:
@@ -19,9 +20,12 @@ R = TypeVar("R")
 
 
 class Handle(Generic[R]):
-    """A task that was sent. With its ``id``, ``task.handle(id)`` makes another one elsewhere."""
+    """A task that was sent. With its ``id``, ``task.handle(id)`` makes another one elsewhere.
 
-    __slots__ = ("_app", "_has_result", "_signature", "id", "name")
+    It sees the results of its own task alone, whatever else was sent under the same id.
+    """
+
+    __slots__ = ("_app", "_has_result", "_key", "_signature", "id", "name")
 
     def __init__(
         self, app: Tasks, name: str, task_id: str, *, signature: Signature, has_result: bool
@@ -31,6 +35,7 @@ class Handle(Generic[R]):
         self._has_result = has_result
         self.name = name
         self.id = task_id
+        self._key = key_of(name, task_id)
 
     def __repr__(self) -> str:
         return f"<Handle {self.name} {self.id}>"
@@ -41,7 +46,7 @@ class Handle(Generic[R]):
         A task that nothing is known of is pending: it waits, or runs, or its result is too old.
         """
         link = await self._app.link()
-        stored = await self._results.get(self.id, link=link)
+        stored = await self._results.get(self._key, link=link)
         return Outcome(Status.PENDING) if stored is None else self._read(stored)
 
     async def status(self) -> Status:
@@ -71,7 +76,7 @@ class Handle(Generic[R]):
         link = await self._app.link()
         results = self._results
         if timeout is not None and timeout <= 0:
-            stored = await results.get(self.id, link=link)
+            stored = await results.get(self._key, link=link)
             if stored is None or not stored.is_final:
                 raise ResultTimeout(f"{self.name} {self.id} is not done")
 
@@ -79,7 +84,7 @@ class Handle(Generic[R]):
 
         try:
             async with asyncio.timeout(timeout):
-                return self._read(await results.wait(self.id, link=link))
+                return self._read(await results.wait(self._key, link=link))
         except TimeoutError:
             raise ResultTimeout(f"{self.name} {self.id} is not done after {timeout} s") from None
 
@@ -89,16 +94,16 @@ class Handle(Generic[R]):
         It reaches workers that are there now. A function in a thread cannot be stopped: it goes on,
         and its result is thrown away.
         """
-        await self._app.cancel(self.id)
+        await self._app.cancel(self.id, task=self.name)
 
     async def forget(self) -> None:
         """Delete what is kept of it, and of its having been done."""
         link = await self._app.link()
         if self._app.results is not None:
-            await self._app.results.forget(self.id, link=link)
+            await self._app.results.forget(self._key, link=link)
 
         if self._app.once is not None:
-            await self._app.once.forget(self.id)
+            await self._app.once.forget(self._key)
 
     @property
     def _results(self) -> ResultBackend:

@@ -1,4 +1,8 @@
-"""Toolkit, tasks: names of tasks and of workers that nobody else has."""
+"""Toolkit, tasks: names of tasks and of workers that nobody else has.
+
+Invariant: whatever is kept of a task, its result, its having been done, its being cancelled, is
+kept under one key, of which the name of the task is a part: one id of two tasks is two things.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import socket
 import time
 from datetime import UTC, datetime
 
-__all__ = ["new_id", "new_owner", "sent_at"]
+__all__ = ["key_of", "new_id", "new_owner", "parts_of", "sent_at"]
 
 
 def new_id() -> str:
@@ -22,6 +26,17 @@ def sent_at(task_id: str) -> datetime | None:
         return datetime.fromtimestamp(moment, UTC) if len(task_id) == 32 else None
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def key_of(name: str, task_id: str) -> str:
+    """Return what a task is known by wherever something is kept of it. Names are of one line."""
+    return f"{name}\n{task_id}"
+
+
+def parts_of(key: str) -> tuple[str, str]:
+    """Return the name and the id that :func:`key_of` has put together; no name if there is none."""
+    name, mark, task_id = key.partition("\n")
+    return (name, task_id) if mark else ("", key)
 
 
 def new_owner() -> str:

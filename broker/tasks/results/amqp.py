@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from broker.client.checks import check_queue
 from broker.client.errors import InvalidName, Unavailable
 from broker.tasks.frames import template
-from broker.tasks.identity import new_id
+from broker.tasks.identity import key_of, new_id, parts_of
 from broker.tasks.per_loop import PerLoop
 from broker.tasks.port import CONNECTION_ERRORS
 from broker.tasks.results.base import TTL_S, ResultBackend, Stored
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["AmqpResults"]
 
 PROGRESS: Final = "progress"
-"""The type of messages that are not final."""
+"""What the type of messages has that are not final, in a second line; in the first is the task."""
 RETRY_S: Final = 0.2
 
 
@@ -63,9 +63,9 @@ class _Inbox:
 
     def _arrive(self, message: Received) -> None:
         given = message.properties
-        is_final = given.message_type != PROGRESS
-        stored = Stored(given.content_type or "", message.body, is_final)
-        self.kept.put(given.message_id or "", stored)
+        name, _, progress = (given.message_type or "").partition("\n")
+        stored = Stored(given.content_type or "", message.body, not progress)
+        self.kept.put(key_of(name, given.message_id or ""), stored)
         self.link.port.ack(message)
 
 
@@ -99,8 +99,9 @@ class AmqpResults(ResultBackend):
 
         return inbox.queue
 
-    async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
-        kind = "" if stored.is_final else PROGRESS
+    async def store(self, key: str, stored: Stored, *, link: Link, reply_to: str) -> None:
+        name, task_id = parts_of(key)
+        kind = name if stored.is_final else f"{name}\n{PROGRESS}"
         props = template(stored.content_type, kind, is_persistent=self.is_shared).with_id(task_id)
         if not self.is_shared:
             if reply_to:
@@ -108,7 +109,7 @@ class AmqpResults(ResultBackend):
 
             return
 
-        queue = self._queue_of(task_id)
+        queue = self._queue_of(key)
         work = link.port.work_channel
         if work is not None:
             await work.queue_declare(
@@ -116,37 +117,37 @@ class AmqpResults(ResultBackend):
             )
             link.port.post(queue, props, stored.body)
 
-    async def get(self, task_id: str, *, link: Link) -> Stored | None:
+    async def get(self, key: str, *, link: Link) -> Stored | None:
         if not self.is_shared:
             inbox = self._inboxes.get()
-            return None if inbox is None else await inbox.kept.get(task_id, link=link)
+            return None if inbox is None else await inbox.kept.get(key, link=link)
 
-        async with self._opened(task_id, link) as channel:
-            message = await channel.basic_get(self._queue_of(task_id))
+        async with self._opened(key, link) as channel:
+            message = await channel.basic_get(self._queue_of(key))
             return _stored(message) if message.delivery_tag is not None else None
 
-    async def wait(self, task_id: str, *, link: Link) -> Stored:
+    async def wait(self, key: str, *, link: Link) -> Stored:
         if not self.is_shared:
             await self.prepare(link)
             inbox = self._inboxes.get()
             assert inbox is not None
-            return await inbox.kept.wait(task_id, link=link)
+            return await inbox.kept.wait(key, link=link)
 
         while True:
             try:
-                return await self._wait_shared(task_id, link)
+                return await self._wait_shared(key, link)
             except (*CONNECTION_ERRORS, Unavailable):
                 await asyncio.sleep(RETRY_S)
                 await link.port.wait_open()
 
-    async def forget(self, task_id: str, *, link: Link) -> None:
+    async def forget(self, key: str, *, link: Link) -> None:
         inbox = self._inboxes.get()
         if inbox is not None:
-            await inbox.kept.forget(task_id, link=link)
+            await inbox.kept.forget(key, link=link)
 
         if self.is_shared:
-            async with self._opened(task_id, link) as channel:
-                await channel.queue_delete(self._queue_of(task_id))
+            async with self._opened(key, link) as channel:
+                await channel.queue_delete(self._queue_of(key))
 
     async def close(self) -> None:
         inbox = self._inboxes.pop()
@@ -159,14 +160,14 @@ class AmqpResults(ResultBackend):
             with contextlib.suppress(*CONNECTION_ERRORS):
                 await work.queue_delete(inbox.queue)
 
-    async def _wait_shared(self, task_id: str, link: Link) -> Stored:
+    async def _wait_shared(self, key: str, link: Link) -> Stored:
         arrived: asyncio.Queue[Stored] = asyncio.Queue()
 
         async def arrive(message: DeliveredMessage) -> None:
             arrived.put_nowait(_stored(message))
 
-        async with self._opened(task_id, link) as channel:
-            await channel.basic_consume(self._queue_of(task_id), arrive)
+        async with self._opened(key, link) as channel:
+            await channel.basic_consume(self._queue_of(key), arrive)
             while True:
                 waiting = asyncio.ensure_future(arrived.get())
                 try:
@@ -184,12 +185,12 @@ class AmqpResults(ResultBackend):
                     return stored
 
     @contextlib.asynccontextmanager
-    async def _opened(self, task_id: str, link: Link) -> AsyncIterator[AbstractChannel]:
+    async def _opened(self, key: str, link: Link) -> AsyncIterator[AbstractChannel]:
         """Open a channel, which gives back when it is closed whatever it was shown."""
         channel = await link.port.channel()
         try:
             await channel.queue_declare(
-                self._queue_of(task_id),
+                self._queue_of(key),
                 durable=True,
                 arguments=_arguments(self.ttl_s, is_single=True),
             )
@@ -198,13 +199,13 @@ class AmqpResults(ResultBackend):
             with contextlib.suppress(*CONNECTION_ERRORS):
                 await channel.close()
 
-    def _queue_of(self, task_id: str) -> str:
+    def _queue_of(self, key: str) -> str:
+        name, task_id = parts_of(key)
         try:
-            return check_queue(f"leveret.result.{task_id}")
+            return check_queue(f"leveret.result.{_digest(name, 8)}.{task_id}")
         except InvalidName:
             # The id of a tick has a plus in it, and a key may be any text.
-            digest = blake2b(task_id.encode("utf-8", "surrogatepass"), digest_size=16)
-            return f"leveret.result.{digest.hexdigest()}"
+            return f"leveret.result.{_digest(key, 16)}"
 
 
 def _arguments(ttl_s: float, *, is_single: bool) -> dict[str, FieldValue]:
@@ -218,4 +219,9 @@ def _arguments(ttl_s: float, *, is_single: bool) -> dict[str, FieldValue]:
 
 def _stored(message: DeliveredMessage) -> Stored:
     props = message.header.properties
-    return Stored(props.content_type or "", message.body, props.message_type != PROGRESS)
+    is_final = "\n" not in (props.message_type or "")
+    return Stored(props.content_type or "", message.body, is_final)
+
+
+def _digest(text: str, size: int) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).hexdigest()

@@ -29,7 +29,10 @@ class Stored(NamedTuple):
 
 
 class ResultBackend(ABC):
-    """Keeps results for ``ttl`` seconds."""
+    """Keeps results for ``ttl`` seconds.
+
+    What one is kept by, its ``key``, is the name of its task, a line end and the id.
+    """
 
     is_shared: bool = True
     """Whether a process that did not send a task can ask for its result."""
@@ -46,19 +49,19 @@ class ResultBackend(ABC):
         return ""
 
     @abstractmethod
-    async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
+    async def store(self, key: str, stored: Stored, *, link: Link, reply_to: str) -> None:
         """Keep what came of a task. A later call replaces an earlier one."""
 
     @abstractmethod
-    async def get(self, task_id: str, *, link: Link) -> Stored | None:
+    async def get(self, key: str, *, link: Link) -> Stored | None:
         """Return what is kept of a task; None if there is nothing, or not any more."""
 
     @abstractmethod
-    async def wait(self, task_id: str, *, link: Link) -> Stored:
+    async def wait(self, key: str, *, link: Link) -> Stored:
         """Wait until the final outcome of a task is there, and return it."""
 
     @abstractmethod
-    async def forget(self, task_id: str, *, link: Link) -> None:
+    async def forget(self, key: str, *, link: Link) -> None:
         """Let go of what is kept of a task."""
 
     async def close(self) -> None:
@@ -75,31 +78,31 @@ class Waiters:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, task_id: str) -> asyncio.Future[None]:
+    def add(self, key: str) -> asyncio.Future[None]:
         """Return a future that :meth:`wake` completes."""
         future = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(task_id, set()).add(future)
+        self._waiting.setdefault(key, set()).add(future)
         return future
 
-    def discard(self, task_id: str, future: asyncio.Future[None]) -> None:
+    def discard(self, key: str, future: asyncio.Future[None]) -> None:
         """Wait no longer."""
-        waiting = self._waiting.get(task_id)
+        waiting = self._waiting.get(key)
         if waiting is not None:
             waiting.discard(future)
             if not waiting:
-                del self._waiting[task_id]
+                del self._waiting[key]
 
-    def has(self, task_id: str) -> bool:
+    def has(self, key: str) -> bool:
         """Say whether anybody waits for this."""
-        return task_id in self._waiting
+        return key in self._waiting
 
-    def wake(self, task_id: str) -> None:
+    def wake(self, key: str) -> None:
         """Tell those who wait for this that there is something to look at."""
-        for future in self._waiting.pop(task_id, ()):
+        for future in self._waiting.pop(key, ()):
             if not future.done():
                 future.set_result(None)
 
     def wake_all(self) -> None:
         """Tell everybody to look again."""
-        for task_id in list(self._waiting):
-            self.wake(task_id)
+        for key in list(self._waiting):
+            self.wake(key)

@@ -47,50 +47,50 @@ class MemoryResults(ResultBackend):
             self._drop_old()
             return len(self._kept)
 
-    async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
-        self.put(task_id, stored)
+    async def store(self, key: str, stored: Stored, *, link: Link, reply_to: str) -> None:
+        self.put(key, stored)
 
-    def put(self, task_id: str, stored: Stored) -> None:
+    def put(self, key: str, stored: Stored) -> None:
         """Keep what came of a task, from any thread."""
         with self._lock:
-            self._kept.pop(task_id, None)
-            self._kept[task_id] = (self._clock() + self.ttl_s, stored)
+            self._kept.pop(key, None)
+            self._kept[key] = (self._clock() + self.ttl_s, stored)
             self._drop_old()
-            waiting = self._waiting.pop(task_id, set()) if stored.is_final else set()
+            waiting = self._waiting.pop(key, set()) if stored.is_final else set()
 
         for future in waiting:
             future.get_loop().call_soon_threadsafe(_wake, future)
 
-    async def get(self, task_id: str, *, link: Link) -> Stored | None:
+    async def get(self, key: str, *, link: Link) -> Stored | None:
         with self._lock:
-            return self._look(task_id)
+            return self._look(key)
 
-    async def wait(self, task_id: str, *, link: Link) -> Stored:
+    async def wait(self, key: str, *, link: Link) -> Stored:
         while True:
             future = asyncio.get_running_loop().create_future()
             with self._lock:
-                stored = self._look(task_id)
+                stored = self._look(key)
                 if stored is not None and stored.is_final:
                     return stored
 
-                self._waiting.setdefault(task_id, set()).add(future)
+                self._waiting.setdefault(key, set()).add(future)
 
             try:
                 await future
             finally:
                 with self._lock:
-                    waiting = self._waiting.get(task_id)
+                    waiting = self._waiting.get(key)
                     if waiting is not None:
                         waiting.discard(future)
                         if not waiting:
-                            del self._waiting[task_id]
+                            del self._waiting[key]
 
-    async def forget(self, task_id: str, *, link: Link) -> None:
+    async def forget(self, key: str, *, link: Link) -> None:
         with self._lock:
-            self._kept.pop(task_id, None)
+            self._kept.pop(key, None)
 
-    def _look(self, task_id: str) -> Stored | None:
-        kept = self._kept.get(task_id)
+    def _look(self, key: str) -> Stored | None:
+        kept = self._kept.get(key)
         if kept is None or kept[0] <= self._clock():
             return None
 

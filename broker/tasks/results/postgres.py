@@ -58,41 +58,41 @@ class PostgresResults(ResultBackend):
         self._link = PostgresLink(dsn, self._schema, SCHEMA, self._sql(SWEEP))
         self._listeners: PerLoop[_Listener] = PerLoop()
 
-    async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
+    async def store(self, key: str, stored: Stored, *, link: Link, reply_to: str) -> None:
         content_type, body, is_final = stored
         async with self._link.acquire() as connection, connection.transaction():
             await connection.execute(
-                self._sql(STORE), task_id, content_type, body, is_final, self.ttl_s
+                self._sql(STORE), key, content_type, body, is_final, self.ttl_s
             )
             if is_final:
-                await connection.execute("SELECT pg_notify($1, $2)", self._channel(), task_id)
+                await connection.execute("SELECT pg_notify($1, $2)", self._channel(), key)
 
-    async def get(self, task_id: str, *, link: Link) -> Stored | None:
+    async def get(self, key: str, *, link: Link) -> Stored | None:
         async with self._link.acquire() as connection:
-            row = await connection.fetchrow(self._sql(GET), task_id)
+            row = await connection.fetchrow(self._sql(GET), key)
 
         if row is None:
             return None
 
         return Stored(row["content_type"], bytes(row["body"]), row["is_final"])
 
-    async def wait(self, task_id: str, *, link: Link) -> Stored:
+    async def wait(self, key: str, *, link: Link) -> Stored:
         listener = self._listeners.get() or self._listeners.set(_Listener())
         while True:
             await self._listen(listener)
-            future = listener.waiters.add(task_id)
+            future = listener.waiters.add(key)
             try:
-                stored = await self.get(task_id, link=link)
+                stored = await self.get(key, link=link)
                 if stored is not None and stored.is_final:
                     return stored
 
                 await future
             finally:
-                listener.waiters.discard(task_id, future)
+                listener.waiters.discard(key, future)
 
-    async def forget(self, task_id: str, *, link: Link) -> None:
+    async def forget(self, key: str, *, link: Link) -> None:
         async with self._link.acquire() as connection:
-            await connection.execute(self._sql(FORGET), task_id)
+            await connection.execute(self._sql(FORGET), key)
 
     async def close(self) -> None:
         listener = self._listeners.pop()

@@ -43,28 +43,28 @@ class _Listener:
         self._has_news = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
-    def begin(self, task_id: str) -> None:
+    def begin(self, key: str) -> None:
         """Listen for a task, until :meth:`end` has been called as often as this."""
-        self._wanted[task_id] += 1
-        self._change(task_id)
+        self._wanted[key] += 1
+        self._change(key)
 
-    def end(self, task_id: str) -> None:
+    def end(self, key: str) -> None:
         """Stop listening for it, unless somebody else does."""
-        self._wanted[task_id] -= 1
-        if not self._wanted[task_id]:
-            del self._wanted[task_id]
-            self._change(task_id)
+        self._wanted[key] -= 1
+        if not self._wanted[key]:
+            del self._wanted[key]
+            self._change(key)
 
-    def is_told(self, task_id: str) -> bool:
+    def is_told(self, key: str) -> bool:
         """Say whether Redis listens, or is about to and will wake those who wait when it does."""
-        return task_id in self._told
+        return key in self._told
 
     async def close(self) -> None:
         await stop_task(self._task)
         await self._redis.aclose()
 
-    def _change(self, task_id: str) -> None:
-        self._changed.add(task_id)
+    def _change(self, key: str) -> None:
+        self._changed.add(key)
         self._has_news.set()
 
     async def _run(self) -> None:
@@ -137,45 +137,45 @@ class RedisResults(ResultBackend):
         self._prefix = prefix
         self._listeners: PerLoop[_Listener] = PerLoop()
 
-    async def store(self, task_id: str, stored: Stored, *, link: Link, reply_to: str) -> None:
+    async def store(self, key: str, stored: Stored, *, link: Link, reply_to: str) -> None:
         async def put(redis: Redis) -> None:
             async with redis.pipeline(transaction=True) as both:
-                both.set(self._prefix + task_id, _pack(stored), px=max(1, round(self.ttl_s * 1000)))
+                both.set(self._prefix + key, _pack(stored), px=max(1, round(self.ttl_s * 1000)))
                 if stored.is_final:
-                    both.publish(self._prefix + task_id, b"")
+                    both.publish(self._prefix + key, b"")
 
                 await both.execute()
 
         await self._link.run(put)
 
-    async def get(self, task_id: str, *, link: Link) -> Stored | None:
-        value = await self._link.run(lambda redis: redis.get(self._prefix + task_id))
+    async def get(self, key: str, *, link: Link) -> Stored | None:
+        value = await self._link.run(lambda redis: redis.get(self._prefix + key))
         return None if value is None else _unpack(value)
 
-    async def wait(self, task_id: str, *, link: Link) -> Stored:
-        stored = await self.get(task_id, link=link)
+    async def wait(self, key: str, *, link: Link) -> Stored:
+        stored = await self.get(key, link=link)
         if stored is not None and stored.is_final:
             return stored
 
         listener = self._listener()
-        listener.begin(task_id)
+        listener.begin(key)
         try:
             while True:
-                future = listener.waiters.add(task_id)
+                future = listener.waiters.add(key)
                 try:
-                    if listener.is_told(task_id):
-                        stored = await self.get(task_id, link=link)
+                    if listener.is_told(key):
+                        stored = await self.get(key, link=link)
                         if stored is not None and stored.is_final:
                             return stored
 
                     await future
                 finally:
-                    listener.waiters.discard(task_id, future)
+                    listener.waiters.discard(key, future)
         finally:
-            listener.end(task_id)
+            listener.end(key)
 
-    async def forget(self, task_id: str, *, link: Link) -> None:
-        await self._link.run(lambda redis: redis.delete(self._prefix + task_id))
+    async def forget(self, key: str, *, link: Link) -> None:
+        await self._link.run(lambda redis: redis.delete(self._prefix + key))
 
     async def close(self) -> None:
         listener = self._listeners.pop()

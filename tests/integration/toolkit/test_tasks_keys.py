@@ -1,16 +1,51 @@
-"""Keys of tasks: what is done under one, and what is not."""
+"""Keys of tasks: what is done, kept and cancelled under one, and what is not."""
 
 from __future__ import annotations
 
-import time
+import asyncio
+from typing import TYPE_CHECKING
 
-from broker.tasks import MemoryOnce, Tasks, Worker
+import pytest
+
+from broker.client import connect
+from broker.tasks import (
+    AmqpResults,
+    MemoryOnce,
+    MemoryResults,
+    PostgresResults,
+    RedisResults,
+    Status,
+    TaskCancelled,
+    Worker,
+)
+from tests.helpers.servers import postgres_server, redis_server
 from tests.helpers.waiting import until
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
-async def test_one_key_of_two_tasks_is_two_things_to_do(url: str) -> None:
-    name = f"toolkit-test.keys-{time.time_ns():x}"
-    tasks = Tasks(url, name=name, guarantee="effectively_once", once=MemoryOnce(), results=None)
+    from broker.tasks import ResultBackend, Tasks
+
+WAIT_S = 10
+
+
+@pytest.fixture(params=["amqp", "shared", "memory", "redis", "postgres"])
+def results(request: pytest.FixtureRequest) -> Iterator[ResultBackend]:
+    """A back end of each kind, with a server of its own if it needs one."""
+    if request.param == "redis":
+        with redis_server() as url:
+            yield RedisResults(url)
+    elif request.param == "postgres":
+        with postgres_server() as dsn:
+            yield PostgresResults(dsn)
+    elif request.param == "memory":
+        yield MemoryResults()
+    else:
+        yield AmqpResults(shared=request.param == "shared")
+
+
+async def test_one_key_of_two_tasks_is_two_things_to_do(make: Callable[..., Tasks]) -> None:
+    tasks = make(guarantee="effectively_once", once=MemoryOnce(), results=None)
     runs: list[str] = []
 
     @tasks.task
@@ -34,3 +69,101 @@ async def test_one_key_of_two_tasks_is_two_things_to_do(url: str) -> None:
         await until(lambda: "end" in runs)
 
     assert runs == ["sold 7", "refunded 7", "end"]
+
+
+async def test_one_key_of_two_tasks_is_two_results(
+    make: Callable[..., Tasks], results: ResultBackend
+) -> None:
+    tasks = make(results=results)
+
+    @tasks.task
+    async def sell(order: int) -> str:
+        return f"sold {order}"
+
+    @tasks.task
+    async def refund(order: int) -> str:
+        return f"refunded {order}"
+
+    async with tasks, Worker(tasks):
+        sold = await sell.using(key="order-7").q(7)
+        refunded = await refund.using(key="order-7").q(7)
+        assert (sold.id, refunded.id) == ("order-7", "order-7")
+        assert await refunded.result(timeout=WAIT_S) == "refunded 7"
+        assert await sold.result(timeout=WAIT_S) == "sold 7"
+        assert await refund.handle("order-7").result(timeout=WAIT_S) == "refunded 7"
+        assert await sell.handle("order-7").result(timeout=WAIT_S) == "sold 7"
+        await sold.forget()
+        assert await sell.handle("order-7").status() is Status.PENDING
+        assert await refund.handle("order-7").status() is Status.SUCCEEDED
+
+
+@pytest.mark.parametrize("is_named", [True, False], ids=["one", "all-of-that-id"])
+async def test_who_cancels_one_task_does_not_cancel_another(
+    make: Callable[..., Tasks], is_named: bool
+) -> None:
+    tasks = make()
+    release = asyncio.Event()
+    begun: list[str] = []
+
+    @tasks.task
+    async def sell() -> str:
+        begun.append("sell")
+        await release.wait()
+        return "sold"
+
+    @tasks.task
+    async def refund() -> str:
+        begun.append("refund")
+        await release.wait()
+        return "refunded"
+
+    async with tasks, Worker(tasks, concurrency=2):
+        sold = await sell.using(key="order-7").q()
+        refunded = await refund.using(key="order-7").q()
+        await until(lambda: len(begun) == 2)
+        if is_named:
+            await sold.cancel()
+        else:
+            await tasks.cancel("order-7")
+
+        with pytest.raises(TaskCancelled):
+            await sold.result(timeout=WAIT_S)
+
+        release.set()
+        outcome = await refunded.wait(WAIT_S)
+        assert outcome.status is (Status.SUCCEEDED if is_named else Status.CANCELLED)
+
+
+async def test_a_cancel_of_an_earlier_version_names_the_id_alone(
+    make: Callable[..., Tasks], url: str
+) -> None:
+    tasks = make()
+    begun = asyncio.Event()
+
+    @tasks.task
+    async def sell() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with tasks, Worker(tasks), connect(url) as client:
+        handle = await sell.q()
+        await begun.wait()
+        await client.publish(f"{tasks.name}.control.cancel", handle.id)
+        assert (await handle.wait(WAIT_S)).status is Status.CANCELLED
+
+
+async def test_what_is_forgotten_is_done_again(make: Callable[..., Tasks]) -> None:
+    tasks = make(guarantee="effectively_once", once=MemoryOnce())
+    runs: list[int] = []
+
+    @tasks.task
+    async def sell() -> int:
+        runs.append(1)
+        return len(runs)
+
+    async with tasks, Worker(tasks):
+        handle = await sell.using(key="order-7").q()
+        assert await handle.result(timeout=WAIT_S) == 1
+        await handle.forget()
+        again = await sell.using(key="order-7").q()
+        assert await again.result(timeout=WAIT_S) == 2
