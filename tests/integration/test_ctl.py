@@ -344,7 +344,10 @@ def test_messages_are_exported_and_imported(house: House, client: Any, tmp_path:
             "Queue not found: no queue 'gone' in vhost '/'",
         ),
         ('{"message":{"queue":"orders","body_base64":"?"}}', "body_base64 is no base64"),
-        ('{"message":{"queue":"orders","properties":{"priority":"x"}}}', "not_int: priority"),
+        (
+            '{"message":{"queue":"orders","body":"","properties":{"priority":"x"}}}',
+            "not_int: priority",
+        ),
     ],
 )
 def test_a_line_that_cannot_be_imported_is_named(
@@ -378,6 +381,10 @@ def test_definitions_go_out_and_come_in(house: House, client: Any, tmp_path: Pat
     assert house.ctl.does("import_definitions --format json", path.read_bytes()) == ""
     outcome = house.ctl.line("-q import_definitions", "{")
     assert outcome == (65, "", "Error: failed_to_parse_json\n")
+    messages = '{"message":{"queue":"orders","body":"x"}}\n'
+    for count in (1, 2):
+        outcome = house.ctl.line("-q import_definitions", messages * count)
+        assert (outcome.status, "import_messages takes it" in outcome.err) == (65, True)
 
 
 def test_an_export_tells_whom_rabbitmq_would_not_let_in(house: House, tmp_path: Path) -> None:

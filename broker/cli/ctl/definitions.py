@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 from broker.cli.ctl.faults import EXIT_DATA, EXIT_SOFTWARE, CtlError, WrongUsage
+from broker.cli.ctl.message_lines import is_of_messages
 from broker.cli.ctl.printing import Done
 from broker.cli.ctl.terms import harmless
 from broker.cli.ctl.verb import Option, Run, Verb, path
@@ -108,7 +109,11 @@ def _check_file(run: Run) -> None:
 
 
 def import_definitions(run: Run) -> Result:
-    answer = run.client.ask("POST", _where(run), read_input(run["file_path"]))
+    text = read_input(run["file_path"])
+    if is_of_messages(text):
+        raise CtlError("it holds messages, and no definitions: import_messages takes it", EXIT_DATA)
+
+    answer = run.client.ask("POST", _where(run), text)
     if answer.status not in SUCCESS:
         raise CtlError(answer.reason, EXIT_DATA)
 

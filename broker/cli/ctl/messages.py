@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import json
 import sys
@@ -12,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from broker.cli.ctl.faults import EXIT_DATA, EXIT_SOFTWARE, EXIT_UNAVAILABLE, CtlError, WrongUsage
+from broker.cli.ctl.message_lines import fields_in, line_fault, payload_in
 from broker.cli.ctl.printing import Done, Rows, Value
 from broker.cli.ctl.progress import Progress
 from broker.cli.ctl.queues import no_queue
@@ -337,13 +336,13 @@ class _Batch:
         self._bytes += len(line)
 
     def _read(self, number: int, line: bytes) -> tuple[str, Fact]:
-        fields = _fields_in(number, line)
+        fields = fields_in(number, line)
         queue = self._run.text("queue") or fields.get("queue")
         if not isinstance(queue, str):
-            raise _at(number, "it names no queue: say which with --queue")
+            raise line_fault(number, "it names no queue: say which with --queue")
 
         properties = fields.get("properties", {})
-        return queue, {"properties": properties, **_payload_in(number, fields)}
+        return queue, {"properties": properties, **payload_in(number, fields)}
 
     def send(self) -> None:
         """Publish what there is."""
@@ -355,15 +354,15 @@ class _Batch:
         answer = run.client.ask("POST", where, {"messages": self._messages})
         value = answer.value
         if answer.status == NOT_FOUND:
-            raise _at(self._numbers[0], no_queue(run, self._queue).text)
+            raise line_fault(self._numbers[0], no_queue(run, self._queue).text)
 
         if answer.status != OK or not isinstance(value, dict):
-            raise _at(self._numbers[0], answer.reason)
+            raise line_fault(self._numbers[0], answer.reason)
 
         published = value["published"]
         self.done += published
         if value["reason"] is not None:
-            raise _at(self._numbers[published], str(value["reason"]))
+            raise line_fault(self._numbers[published], str(value["reason"]))
 
         self._numbers, self._messages, self._bytes = [], [], 0
 
@@ -380,39 +379,6 @@ def _lines_of(name: str) -> Iterator[bytes]:
 
     with file:
         yield from file
-
-
-def _fields_in(number: int, line: bytes) -> Fact:
-    try:
-        value = json.loads(line)
-    except ValueError:
-        raise _at(number, "it is no JSON") from None
-
-    fields = value.get("message") if isinstance(value, dict) else None
-    if not isinstance(fields, dict):
-        raise _at(number, 'it is no {"message": {...}}')
-
-    return fields
-
-
-def _payload_in(number: int, fields: Fact) -> Fact:
-    if "body_base64" in fields:
-        text = str(fields["body_base64"])
-        try:
-            base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError):
-            raise _at(number, "body_base64 is no base64") from None
-
-        return {"payload": text, "payload_encoding": "base64"}
-
-    return {"payload": str(fields.get("body", "")), "payload_encoding": "string"}
-
-
-def _at(number: int, text: str) -> CtlError:
-    return CtlError(
-        f"line {number}: {text} - the lines before it are in, go on with `tail -n +{number}`",
-        EXIT_DATA,
-    )
 
 
 VERBS: Final = (
