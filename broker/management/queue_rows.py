@@ -14,6 +14,7 @@ from broker.management.consumer_rows import consumer_row
 from broker.management.json_text import rfc3339
 from broker.management.samples import Ranges, add_samples
 from broker.management.stats import add_queue_stats
+from broker.metrics.lasting import lasting_of
 from broker.metrics.totals import aside_count
 from broker.protocol.connection import Connection
 from broker.wire.tables import table_to_plain
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from broker.core.queue.queue import Queue
     from broker.management.json_text import JSON
     from broker.management.site import Site
+    from broker.metrics.unacked_bytes import UnackedSizes
 
 __all__ = ["queue_details", "queue_row", "queue_totals_row"]
 
@@ -94,7 +96,7 @@ def queue_row(site: Site, ranges: Ranges, queue: Queue) -> JSON:
         exclusive.tag if exclusive is not None and exclusive.exclusive else None
     )
     row["single_active_consumer_tag"] = None if active is None else active.tag
-    _add_sizes(row, queue, site.sampler.unacked.of(queue))
+    _add_sizes(row, queue, site.sampler.unacked.sizes_of(queue))
     row["reductions"] = 0
     row["reductions_details"] = {"rate": 0.0}
     row["garbage_collection"] = NO_GARBAGE
@@ -119,27 +121,28 @@ def _add_policies(row: JSON, queue: Queue) -> None:
     row["effective_policy_definition"] = applied.definition
 
 
-def _add_sizes(row: JSON, queue: Queue, unacked_bytes: int) -> None:
+def _add_sizes(row: JSON, queue: Queue, unacked: UnackedSizes) -> None:
+    unacked_bytes = unacked.size
     ready_bytes = int(queue.ready_bytes)
     unacked_count = int(queue.unacked_count)
     ready = int(queue.ready_count)
     cold = sum(len(chunk) for chunk in queue.cold_chunks()) if queue.journal is not None else 0
     in_memory = max(ready - cold, 0)
     share = ready_bytes * in_memory // ready if ready else 0
-    lasting = ready + unacked_count if queue.durable and queue.journal is not None else 0
     in_memory_bytes = share + unacked_bytes
     all_bytes = ready_bytes + unacked_bytes
+    lasting = lasting_of(queue, unacked)
     messages_bytes = (in_memory + unacked_count) * MESSAGE_BYTES
     row["memory"] = QUEUE_BYTES + messages_bytes + in_memory_bytes + 8 * cold
     row["message_bytes"] = all_bytes
     row["message_bytes_ready"] = ready_bytes
     row["message_bytes_unacknowledged"] = unacked_bytes
     row["message_bytes_ram"] = in_memory_bytes
-    row["message_bytes_persistent"] = all_bytes if lasting else 0
+    row["message_bytes_persistent"] = lasting.size
     row["messages_ram"] = in_memory + unacked_count
     row["messages_ready_ram"] = in_memory
     row["messages_unacknowledged_ram"] = unacked_count
-    row["messages_persistent"] = lasting
+    row["messages_persistent"] = lasting.messages
     row["messages_paged_out"] = cold
     row["message_bytes_paged_out"] = ready_bytes - share
     row["storage_version"] = 2

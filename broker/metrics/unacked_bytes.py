@@ -7,7 +7,7 @@ however many messages there are and however often somebody asks.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.browsing import UNACKED_COUNT, unacked_parts
 
@@ -17,13 +17,24 @@ if TYPE_CHECKING:
     from broker.core.node import Node
     from broker.core.queue.queue import Queue
 
-__all__ = ["UnackedBytes"]
+__all__ = ["UnackedBytes", "UnackedSizes"]
 
 PART_WORTH: Final = 4
 """A channel that has nothing takes as long as so many messages."""
 
 FRESH_S_PER_MESSAGE: Final = 10e-6
 """How long a sum counts for each message in it: some fifty times as long as it took to make."""
+
+
+class UnackedSizes(NamedTuple):
+    """What consumers hold of a queue."""
+
+    size: int
+    transient_count: int
+    transient_size: int
+
+
+NOTHING: Final = UnackedSizes(0, 0, 0)
 
 
 class UnackedBytes:
@@ -41,7 +52,7 @@ class UnackedBytes:
         self._node = node
         self.total = 0
         # By names: a queue that is deleted is not kept by this.
-        self._known: dict[tuple[str, str], int] = {}
+        self._known: dict[tuple[str, str], UnackedSizes] = {}
         self._fresh_until_s = 0.0
         self._looked = 0
         # The sum that is being made, by whoever asks next.
@@ -49,10 +60,14 @@ class UnackedBytes:
 
     def of(self, queue: Queue) -> int:
         """The bytes of a queue's unacked messages, as they were added up last."""
-        if not queue.unacked_count:
-            return 0
+        return self.sizes_of(queue).size
 
-        return self._known.get((queue.vhost.name, queue.name), 0)
+    def sizes_of(self, queue: Queue) -> UnackedSizes:
+        """The same, and those of them that are transient."""
+        if not queue.unacked_count:
+            return NOTHING
+
+        return self._known.get((queue.vhost.name, queue.name), NOTHING)
 
     def steps(self, now_s: float) -> Iterator[None]:
         """Add up, if what is known is too old: so much at each step that nobody has to wait for it.
@@ -82,6 +97,7 @@ class UnackedBytes:
 
     def _add_up(self) -> Iterator[None]:
         found: dict[Queue, int] = {}
+        transient: dict[Queue, list[int]] = {}
         self._looked = 0
         pause_at = UNACKED_COUNT
         for vhost in list(self._node.vhosts.values()):
@@ -92,10 +108,17 @@ class UnackedBytes:
                     if consumer is not None:
                         queue = consumer.queue
                         found[queue] = found.get(queue, 0) + message.body_size
+                        if not message.is_persistent:
+                            transient.setdefault(queue, []).append(message.body_size)
 
                 if self._looked >= pause_at:
                     yield
                     pause_at = self._looked + UNACKED_COUNT
 
         self.total = sum(found.values())
-        self._known = {(one.vhost.name, one.name): size for one, size in found.items()}
+        self._known = {
+            (one.vhost.name, one.name): UnackedSizes(
+                size, len(transient.get(one, ())), sum(transient.get(one, ()))
+            )
+            for one, size in found.items()
+        }

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.core.journal import Journal
     from broker.core.message import Message
 
-__all__ = ["POSITION_MASK", "Cold"]
+__all__ = ["POSITION_MASK", "TRANSIENT", "Cold"]
 
 CHUNK_COUNT: Final = 4_096
 """Positions in a chunk. A full chunk is not changed any more but by compaction, which makes a new

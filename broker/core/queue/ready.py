@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.core.message import GONE, NO_DEADLINE, Message
@@ -179,6 +180,10 @@ class Ready:
     def fresh(self) -> list[Message]:
         """Those of them that are served before what lies on disk."""
         return list(self._fresh)
+
+    def some(self, count: int) -> list[Message]:
+        """The first so many of them: they are many where transient ones stay in memory."""
+        return list(islice(self._fresh, count))
 
     def level_of(self, priority: i16) -> int:
         """The level that a message of that priority belongs to."""
