@@ -58,6 +58,13 @@ class Envelope:
             raise InvalidValue(f"headers are names and values, not {self.headers!r:.60}")
 
         check_flag("durable", self.durable)
+        if self.content_type is not None and not isinstance(
+            self.body, bytes | bytearray | memoryview
+        ):
+            raise InvalidValue(
+                f"content_type says what bytes are, and {type(self.body).__name__} is written by "
+                "the client's codec, which has its own"
+            )
 
 
 @dataclass(frozen=True, slots=True)

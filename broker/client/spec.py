@@ -45,6 +45,18 @@ QUEUE_NAME_BYTES_MAX: Final = 200
 
 CLASSIC_PRIORITY_MAX: Final = 255
 QUORUM_PRIORITY_MAX: Final = 31
+NAMED: Final = {
+    "x-queue-type": ("kind", ("classic", "quorum")),
+    "x-max-priority": ("max_priority", None),
+    "x-single-active-consumer": ("single_active_consumer", None),
+    "x-message-ttl": ("message_ttl", None),
+    "x-expires": ("expires", None),
+    "x-max-length": ("max_length", None),
+    "x-max-length-bytes": ("max_bytes", None),
+    "x-overflow": ("on_full", ("reject-publish", "drop-head")),
+}
+"""Arguments that have a name here, and the values that can be said by it, if not all can."""
+
 FLAGS: Final = ("durable", "exclusive", "auto_delete", "dead_letter", "single_active_consumer")
 
 
@@ -133,6 +145,30 @@ class QueueSpec:
 
         if self.kind == "quorum" and (self.exclusive or self.auto_delete or not self.durable):
             raise InvalidValue("a quorum queue is durable, and neither exclusive nor auto_delete")
+
+        self._check_used()
+
+    def _check_used(self) -> None:
+        """Refuse what would make no difference beside the rest, or would be said twice."""
+        if self.on_full != "reject" and self.max_length is None and self.max_bytes is None:
+            raise InvalidValue(
+                f"on_full={self.on_full!r} is about a limit: say max_length or max_bytes"
+            )
+
+        if self.priority_order != "high" and self.max_priority is None:
+            raise InvalidValue("priority_order is about priorities: say max_priority")
+
+        if self.max_dead_letters is not None and not self.has_dead_letters:
+            kind = "an exclusive queue" if self.exclusive else "a queue with dead_letter=False"
+            raise InvalidValue(f"max_dead_letters is about dead letters, and {kind} keeps none")
+
+        for argument, (name, values) in NAMED.items():
+            given = self.arguments.get(argument)
+            if given is not None and (values is None or given in values):
+                raise InvalidValue(
+                    f"the argument {argument} has a name here: say {name}=, and the toolkit knows "
+                    "of it"
+                )
 
     @property
     def _priority_bound(self) -> int:

@@ -135,8 +135,10 @@ def new_id() -> str:
 
 def outgoing(envelope: Envelope, codecs: Codecs, priority: int | None) -> Outgoing:
     """Return an envelope as it is sent; the time and, if it has none, an id are put on it."""
-    if envelope.content_type is not None and isinstance(envelope.body, bytes):
-        body, content_type = envelope.body, envelope.content_type
+    if envelope.content_type is not None and isinstance(
+        envelope.body, bytes | bytearray | memoryview
+    ):
+        body, content_type = bytes(envelope.body), envelope.content_type
     else:
         body, content_type = codecs.encode(envelope.body)
 

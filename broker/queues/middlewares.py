@@ -118,21 +118,26 @@ class RetryMiddleware:
 
     Args:
         retry: a policy, or a number of attempts.
-        delay: seconds between them, where ``retry`` is a number.
-        exceptions: what is worth another attempt, likewise.
+        delay: seconds between them, where ``retry`` is a number; none by default.
+        exceptions: what is worth another attempt, likewise; any by default.
 
     """
 
     def __init__(
         self,
         retry: Retry | int,
-        delay: float = 0.0,
-        exceptions: tuple[type[BaseException], ...] | type[BaseException] = (Exception,),
+        delay: float | None = None,
+        exceptions: tuple[type[BaseException], ...] | type[BaseException] | None = None,
     ) -> None:
         if not isinstance(retry, Retry):
             check_count("retry", retry)
-            classes = exceptions if isinstance(exceptions, tuple) else (exceptions,)
-            retry = Retry(retry, Fixed(delay), on=classes)
+            given = (Exception,) if exceptions is None else exceptions
+            classes = given if isinstance(given, tuple) else (given,)
+            retry = Retry(retry, Fixed(0.0 if delay is None else delay), on=classes)
+        elif delay is not None or exceptions is not None:
+            raise InvalidValue(
+                "a Retry says itself how long to wait, and on what: Retry(3, on=...)"
+            )
 
         self.retry = retry
 

@@ -25,10 +25,12 @@ from broker.tasks.identity import key_of
 from broker.tasks.link import Link
 from broker.tasks.once.base import IdempotencyStore
 from broker.tasks.options import (
+    ONCE_AND_AGAIN,
     Options,
     OptionsGiven,
     PeriodicGiven,
     Settings,
+    check_spec,
     checked_guarantee,
 )
 from broker.tasks.per_loop import PerLoop
@@ -111,7 +113,8 @@ class Tasks:
         self.once = settings.get("once")
         self.retry = settings.get("retry", NO_RETRY)
         self.queue = settings.get("queue", name)
-        self.spec = settings.get("spec") or QueueSpec(max_dead_letters=DEAD_LETTERS_MAX)
+        spec = settings.get("spec")
+        self.spec = QueueSpec(max_dead_letters=DEAD_LETTERS_MAX) if spec is None else spec
         self.publish_events = settings.get("publish_events", False)
         self.timeout = settings.get("timeout", 10.0)
         self._check_settings()
@@ -125,11 +128,14 @@ class Tasks:
     def _check_settings(self) -> None:
         check_queue_name(self.queue, "queue")
         check_kind("retry", self.retry, Retry, "Retry(3)")
-        check_kind("spec", self.spec, QueueSpec, "QueueSpec(max_length=1000)")
+        check_spec(self.spec)
         check_flag("publish_events", self.publish_events)
         check_seconds("timeout", self.timeout)
         if self.once is not None:
             check_kind("once", self.once, IdempotencyStore, "SqliteOnce('once.sqlite')")
+
+        if self.guarantee == "at_most_once" and self.retry.attempts > 1:
+            raise InvalidValue(ONCE_AND_AGAIN)
 
     def __repr__(self) -> str:
         return f"<Tasks {self.name}: {', '.join(self._tasks) or 'none'}>"
@@ -189,7 +195,8 @@ class Tasks:
             schedule: seconds, a cron expression, or a :class:`Schedule`. Seconds are counted from
                 1970, so that all workers count the same.
             name: what workers know it by.
-            given: ``tz``, the time zone of a cron expression; ``overlap``, whether to ``allow`` it
+            given: ``tz``, the time zone of a cron expression, and of nothing else; ``overlap``,
+                whether to ``allow`` it
                 to begin while the run before goes on, or ``skip`` that tick; ``missed``, what to do
                 about ticks at which no worker was there: run the ``last`` of them, ``all``, or
                 ``skip`` them; and what a task can be told.
@@ -197,7 +204,7 @@ class Tasks:
         """
         periodic = Periodic.of(
             schedule,
-            tz=given.pop("tz", "UTC"),
+            tz=given.pop("tz", None),
             overlap=given.pop("overlap", "allow"),
             missed=given.pop("missed", "last"),
         )
@@ -215,7 +222,8 @@ class Tasks:
             kinds: any of ``queued``, ``started``, ``succeeded``, ``failed``, ``retried``,
                 ``cancelled``, ``refused``, and those that tasks emit.
             tasks: tasks, or patterns of their names.
-            slower_than: only those that took more than so many seconds.
+            slower_than: only those that took more than so many seconds, so none of kinds that take
+                no time.
 
         """
         names = tuple(one if isinstance(one, str) else one.name for one in tasks)
@@ -309,10 +317,17 @@ class Tasks:
 
         Args:
             callback: called with each :class:`Event`, one after the other.
-            kinds: of these kinds; of all kinds, if none is given.
+            kinds: of these kinds; of all kinds, if none is given. ``queued`` is told where a task
+                is sent alone: see :meth:`on`.
             tasks: a topic pattern for the names of tasks, ``mail.*`` for instance.
 
         """
+        if "queued" in kinds:
+            raise InvalidValue(
+                "queued is told in the process that sends a task, and is not published: "
+                "see Tasks.on('queued')"
+            )
+
         link = await self.link()
         client = await link.client()
         subscriptions = [
@@ -358,8 +373,8 @@ class Tasks:
     async def close(self, grace: float | None = 10.0) -> None:
         """Close the running loop's connections.
 
-        Callbacks may end for ``grace`` seconds, None for as long as it takes. Besides it takes three
-        seconds at most, whatever has become of the broker and the stores.
+        Callbacks may end for ``grace`` seconds, None for as long as it takes. Besides it takes
+        three seconds at most, whatever has become of the broker and the stores.
         """
         await at_most(grace, self.callbacks.finish())
         link = self._links.pop()
@@ -392,13 +407,20 @@ class _Decorator:
     def __init__(self, app: Tasks, name: str | None, given: OptionsGiven) -> None:
         self._app = app
         self._name = name
-        is_bound_once = given.get("guarantee") == "at_most_once"
+        is_bound_once = (given.get("guarantee") or app.guarantee) == "at_most_once"
+        self._is_told_to_block = "blocking" in given
+        if app.results is None and given.get("result"):
+            raise InvalidValue("results of these tasks are not kept: Tasks(results=None) says so")
+
         given.setdefault("queue", app.queue)
         given.setdefault("retry", NO_RETRY if is_bound_once else app.retry)
         try:
             self._options = Options(**given)
         except TypeError as problem:
             raise InvalidValue(f"no such option of a task: {problem}") from None
+
+        if is_bound_once and self._options.retry.attempts > 1:
+            raise InvalidValue(ONCE_AND_AGAIN)
 
     @overload
     def __call__(
@@ -423,6 +445,12 @@ class _Decorator:
             raise InvalidValue(f"a task's name is of one line, not {name!r:.60}")
 
         task: Task[..., Any, Any] = Task(self._app, function, name, self._options)
+        if task.is_async and self._is_told_to_block:
+            raise InvalidValue(
+                f"blocking is about functions that are not async, and {name} is: it never runs in "
+                "a thread"
+            )
+
         if periodic is not None:
             try:
                 task.signature.check((), {})

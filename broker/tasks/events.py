@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from broker.client.checks import check_callable, check_kind, check_seconds
+from broker.client.errors import InvalidValue
 
 __all__ = ["KINDS", "Callbacks", "Event", "EventCallback"]
 
@@ -26,6 +27,9 @@ LOG: Final = logging.getLogger("leveret.tasks")
 
 KINDS: Final = ("queued", "started", "succeeded", "failed", "retried", "cancelled", "refused")
 """``refused``: no task of that name is known here, or the message cannot be read."""
+
+TIMELESS: Final = frozenset({"queued", "started", "refused"})
+"""Those that say nothing of how long something took."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,11 @@ class Callbacks:
 
         if slower_than is not None:
             check_seconds("slower_than", slower_than, is_zero_ok=True)
+            for kind in kinds:
+                if kind in TIMELESS or kind not in KINDS:
+                    raise InvalidValue(
+                        f"slower_than is about tasks that have run; {kind!r} takes no time"
+                    )
 
         self._rules.append(_Rule(callback, frozenset(kinds), tasks, slower_than))
         self._wanted |= frozenset(kinds)

@@ -276,10 +276,19 @@ class Execution:
             value = await self._in_thread(work, on_begin)
         else:
             on_begin()
+            began_s = self._loop.time()
             try:
                 value = task.function(*args, **kwargs)
             except (SystemExit, KeyboardInterrupt) as problem:
                 raise_for_exit(problem)
+
+            # Nothing could end it meanwhile, but it has had its time.
+            limit_s = task.options.timeout
+            if limit_s is not None and self._loop.time() - began_s > limit_s:
+                if inspect.iscoroutine(value):
+                    value.close()
+
+                raise TaskTimeout(f"it took more than {limit_s} s")
 
         # An async function within one that is not: a decorator has made it so.
         return await outcome_of(value) if inspect.isawaitable(value) else value

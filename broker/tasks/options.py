@@ -9,25 +9,27 @@ from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 from broker.client.checks import SECONDS_MAX, check_flag, check_kind, check_seconds, check_text
 from broker.client.errors import InvalidValue
 from broker.client.retry import Retry
-from broker.client.spec import check_priority, check_queue_name
+from broker.client.spec import QueueSpec, check_priority, check_queue_name
 from broker.tasks.partition import Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import tzinfo
 
     from broker.client.codecs import Codec
-    from broker.client.spec import QueueSpec
     from broker.tasks.once.base import IdempotencyStore
     from broker.tasks.results.base import ResultBackend
 
 __all__ = [
     "GUARANTEES",
+    "ONCE_AND_AGAIN",
     "Guarantee",
     "Options",
     "OptionsGiven",
     "PeriodicGiven",
     "Settings",
     "WorkerSettings",
+    "check_spec",
     "checked_guarantee",
 ]
 
@@ -43,6 +45,19 @@ GUARANTEES: Final[tuple[Guarantee, ...]] = get_args(Guarantee)
 
 KEY_BYTES_MAX: Final = 200
 """Of an id that queues of results are named after."""
+
+NOT_OF_TASKS: Final = {
+    "retry": "say retry= of Tasks(...) or of a task",
+    "ack_timeout": "say timeout= of a task",
+    "dedupe_window": "say guarantee='effectively_once' and once=, which remember what was done",
+    "exclusive": "each worker and each sender has connections of its own; say auto_delete=True for "
+    "a queue that goes when its last worker does",
+}
+"""What a queue's spec may say that means nothing for tasks, and what to say instead."""
+
+ONCE_AND_AGAIN: Final = (
+    "what runs at most once cannot be retried: leave one of both out, or say of the task which"
+)
 
 Overlap = Literal["allow", "skip"]
 Missed = Literal["last", "all", "skip"]
@@ -100,7 +115,7 @@ class OptionsGiven(TypedDict, total=False):
 class PeriodicGiven(OptionsGiven, total=False):
     """What ``@tasks.every(...)`` can be told."""
 
-    tz: str
+    tz: str | tzinfo
     """The time zone of a cron expression; by default UTC."""
 
     overlap: Overlap
@@ -170,7 +185,7 @@ class Options:
             checked_guarantee(self.guarantee)
 
         if self.guarantee == "at_most_once" and self.retry.attempts > 1:
-            raise InvalidValue("what runs at most once cannot be retried; leave one of both out")
+            raise InvalidValue(ONCE_AND_AGAIN)
 
         if self.key is not None and len(check_text("key", self.key).encode()) > KEY_BYTES_MAX:
             raise InvalidValue(f"a key is a text of 1 to {KEY_BYTES_MAX} bytes")
@@ -184,6 +199,21 @@ class Options:
     def ttl_ms(self) -> int | None:
         """The time to live, as AMQP has it."""
         return None if self.ttl is None else math.ceil(self.ttl * 1000)
+
+
+def check_spec(spec: QueueSpec) -> None:
+    """Refuse what is no spec for queues of tasks.
+
+    Raises:
+        InvalidValue: it says something that tasks would not heed; the text says what to say
+            instead.
+
+    """
+    check_kind("spec", spec, QueueSpec, "QueueSpec(max_length=1000)")
+    usual = QueueSpec()
+    for name, instead in NOT_OF_TASKS.items():
+        if getattr(spec, name) != getattr(usual, name):
+            raise InvalidValue(f"the {name} of a spec is not for tasks: {instead}")
 
 
 def checked_guarantee(value: str) -> Guarantee:

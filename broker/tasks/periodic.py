@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 from broker.client.checks import check_choice
-from broker.client.errors import InvalidValue
+from broker.client.errors import InvalidSchedule, InvalidValue
 from broker.client.schedule import Cron, Every, Schedule
 from broker.tasks.options import Missed, Overlap
 
@@ -60,13 +60,20 @@ class Periodic:
         cls,
         schedule: Schedule | timedelta | float | str,
         *,
-        tz: str,
+        tz: str | tzinfo | None,
         overlap: Overlap,
         missed: Missed,
     ) -> Periodic:
         """Return what is meant: seconds, a cron expression, or a schedule."""
+        if tz is not None and not isinstance(schedule, str):
+            raise InvalidSchedule(
+                f"tz is the time zone of a cron expression, and {schedule!r:.60} is none: seconds "
+                "are counted from 1970 whatever the zone, and a schedule says its own, "
+                "Cron('0 6 * * *', 'Europe/Berlin') for instance"
+            )
+
         if isinstance(schedule, str):
-            schedule = Cron(schedule, tz)
+            schedule = Cron(schedule, "UTC" if tz is None else tz)
         elif not isinstance(schedule, Schedule):
             schedule = Every(schedule)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.client.errors import QueueFull, QueueNotFound, Unroutable
 from broker.client.message import Envelope
 from broker.tasks.events import Event
 from broker.tasks.frames import template
@@ -16,6 +17,7 @@ from broker.tasks.identity import new_id
 
 if TYPE_CHECKING:
     from broker.client.schedule import When
+    from broker.client.spec import QueueSpec
     from broker.tasks.app import Tasks
     from broker.tasks.link import Link
     from broker.tasks.task import Task
@@ -51,7 +53,7 @@ class Sender:
         if options.partitions is not None:
             queue = options.partitions.queue_for(queue, args, kwargs)
 
-        await self._declare(link, queue)
+        spec = await self._declare(link, queue)
         body, content_type = app.codecs.encode([args, kwargs])
         reply_to = ""
         if options.result and app.results is not None:
@@ -62,32 +64,49 @@ class Sender:
             app.callbacks.tell(Event("queued", task_id, task.name))
 
         if when is not None:
-            client = await link.client()
-            await client.send_envelope(
-                queue,
-                Envelope(
-                    body=body,
-                    id=task_id,
-                    priority=options.priority,
-                    when=when,
-                    ttl=options.ttl,
-                    type=task.name,
-                    reply_to=reply_to or None,
-                    content_type=content_type,
-                ),
+            envelope = Envelope(
+                body=body,
+                id=task_id,
+                priority=options.priority,
+                when=when,
+                ttl=options.ttl,
+                type=task.name,
+                reply_to=reply_to or None,
+                content_type=content_type,
             )
-            return task_id
+            client = await link.client()
 
-        props = template(
-            content_type,
-            task.name,
-            priority=app.spec.wire_priority(options.priority),
-            reply_to=reply_to,
-            expiration_ms=options.ttl_ms,
-        )
-        await link.port.send(queue, task_id, props.with_id(task_id), body)
+            async def put() -> None:
+                await client.send_envelope(queue, envelope)
+        else:
+            props = template(
+                content_type,
+                task.name,
+                priority=app.spec.wire_priority(options.priority),
+                reply_to=reply_to,
+                expiration_ms=options.ttl_ms,
+            ).with_id(task_id)
+
+            async def put() -> None:
+                await link.port.send(queue, task_id, props, body)
+
+        try:
+            await put()
+        except (QueueNotFound, Unroutable) as problem:
+            is_to_go = spec.auto_delete or spec.expires is not None
+            if isinstance(problem, QueueFull) or not is_to_go:
+                raise
+
+            # It went as it was to, when it was not in use, and is made again.
+            link.forget_declared(queue)
+            await self._declare(link, queue)
+            await put()
+
         return task_id
 
-    async def _declare(self, link: Link, queue: str) -> None:
+    async def _declare(self, link: Link, queue: str) -> QueueSpec:
+        spec = self._app.spec
         if not link.has_declared(queue):
-            await link.declare(queue, self._app.queues().get(queue, self._app.spec))
+            await link.declare(queue, self._app.queues().get(queue, spec))
+
+        return spec

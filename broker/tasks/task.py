@@ -57,6 +57,7 @@ class Task(Generic[P, R, C]):
         self.name = name
         self.options = options
         self.signature = Signature(function)
+        app.spec.wire_priority(options.priority)
         self.is_async = inspect.iscoroutinefunction(function)
         self.__doc__ = function.__doc__
         self.__name__ = getattr(function, "__name__", name)
@@ -94,7 +95,7 @@ class Task(Generic[P, R, C]):
         delay: float | timedelta | None = None,
         eta: datetime | None = None,
         cron: str | None = None,
-        tz: str | tzinfo = "UTC",
+        tz: str | tzinfo | None = None,
     ) -> Bound[P, R]:
         """Say when, then with what: ``await add.sched(delay=30)(2, 3)``.
 
@@ -102,9 +103,15 @@ class Task(Generic[P, R, C]):
             delay: in so many seconds.
             eta: at a moment, which has to have a time zone; at once if it has passed.
             cron: the next time that a cron expression names.
-            tz: the time zone of the cron expression.
+            tz: the time zone of the cron expression, UTC if None. Nothing else takes one.
 
         """
+        if tz is not None and cron is None:
+            raise InvalidSchedule(
+                "tz is the time zone of a cron expression: a delay needs none, and a moment has "
+                "its own"
+            )
+
         given: list[Schedule] = []
         if delay is not None:
             given.append(Delay(delay))
@@ -113,7 +120,7 @@ class Task(Generic[P, R, C]):
             given.append(At(eta))
 
         if cron is not None:
-            given.append(Cron(cron, tz))
+            given.append(Cron(cron, "UTC" if tz is None else tz))
 
         if len(given) != 1:
             raise InvalidSchedule("say one of delay, eta and cron")

@@ -16,7 +16,7 @@ import math
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from broker.client.checks import check_queue
+from broker.client.checks import SECONDS_MAX, check_flag, check_queue, check_seconds
 from broker.client.errors import InvalidName, Unavailable
 from broker.tasks.frames import template
 from broker.tasks.identity import key_of, new_id, parts_of
@@ -80,6 +80,8 @@ class AmqpResults(ResultBackend):
 
     def __init__(self, ttl: float = TTL_S, *, shared: bool = False) -> None:
         super().__init__(ttl)
+        check_seconds("ttl", ttl, high=SECONDS_MAX)
+        check_flag("shared", shared)
         self.is_shared = shared
         self._inboxes: PerLoop[_Inbox] = PerLoop()
 

@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
+from broker.client.checks import check_count
 from broker.tasks.results.base import TTL_S, ResultBackend, Stored
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class MemoryResults(ResultBackend):
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(ttl)
+        check_count("count_max", count_max)
         self._count_max = count_max
         self._clock = clock
         self._lock = threading.Lock()

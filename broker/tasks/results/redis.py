@@ -11,6 +11,7 @@ import logging
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from broker.client.checks import check_kind
 from broker.tasks.per_loop import PerLoop
 from broker.tasks.redis_link import RedisLink, stop_task
 from broker.tasks.results.base import TTL_S, ResultBackend, Stored, Waiters
@@ -134,6 +135,7 @@ class RedisResults(ResultBackend):
     ) -> None:
         super().__init__(ttl)
         self._link = RedisLink(url)
+        check_kind("prefix", prefix, str, "'leveret:result:'")
         self._prefix = prefix
         self._listeners: PerLoop[_Listener] = PerLoop()
 

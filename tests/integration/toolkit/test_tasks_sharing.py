@@ -27,6 +27,8 @@ from broker.tasks import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.tasks import Handle
+
 
 WAIT_S = 10
 
@@ -175,3 +177,37 @@ async def test_retries_of_a_full_queue_do_not_stop_its_only_worker(
         for handle in handles:
             with pytest.raises(TaskFailed, match="no"):
                 await handle.result(timeout=3)
+
+
+@pytest.mark.parametrize("when", [None, 0.05], ids=["at-once", "later"])
+async def test_a_queue_that_goes_with_its_last_worker_is_made_again(
+    make: Callable[..., Tasks], when: float | None
+) -> None:
+    tasks = make(spec=QueueSpec(auto_delete=True))
+
+    @tasks.task
+    async def double(x: int) -> int:
+        return 2 * x
+
+    async def send(x: int) -> Handle[int]:
+        return await double.q(x) if when is None else await double.later(when, x)
+
+    async with tasks:
+        for x in (1, 2):
+            handle = await send(x)
+            async with Worker(tasks):
+                assert await handle.result(timeout=WAIT_S) == 2 * x
+
+
+async def test_a_function_that_holds_up_the_loop_has_a_timeout_too(
+    make: Callable[..., Tasks],
+) -> None:
+    tasks = make()
+
+    @tasks.task(blocking=False, timeout=0.01)
+    def hold_up() -> None:
+        threading.Event().wait(0.05)
+
+    async with tasks, Worker(tasks):
+        with pytest.raises(TaskFailed, match="it took more than"):
+            await (await hold_up.q()).result(timeout=WAIT_S)

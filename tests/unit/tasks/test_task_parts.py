@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from broker.client import QueueSpec
 from broker.client.codecs import Codecs
 from broker.client.errors import DecodeError, InvalidSchedule, InvalidValue, TaskFailed
 from broker.tasks import MemoryOnce, Partitions, Retry, Task, Tasks, Worker, current
@@ -297,7 +298,7 @@ def test_a_periodic_task_takes_no_arguments() -> None:
 
 
 def test_only_the_senders_options_change_for_one_sending() -> None:
-    @Tasks().task(name="x")
+    @Tasks(spec=QueueSpec(max_priority=5)).task(name="x")
     def x() -> None: ...
 
     assert x.using(priority=3).options.priority == 3
