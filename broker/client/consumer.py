@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 from broker.client.calling import outcome_of, without_stop_iteration
 from broker.client.checks import check_callable, check_choice, check_count, check_kind, check_queue
-from broker.client.errors import DecodeError
+from broker.client.errors import DecodeError, InvalidValue
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import PREFETCH_MAX, Intake
 from broker.client.retry import Retry
@@ -75,6 +75,11 @@ class Consumer(Generic[T]):
         """Begin to consume."""
         if retry is not None:
             check_kind("retry", retry, Retry, "Retry(3)")
+            if self._ack == "before":
+                raise InvalidValue(
+                    "what is acknowledged before it is handled is not tried again: leave out "
+                    "ack='before' or retry"
+                )
 
         self._intake.retry = retry
         await self._intake.start()

@@ -110,6 +110,9 @@ class Pump(Generic[T]):
 
         """
         count = _checked(1 if concurrency is None else concurrency)
+        if timeout is not None and not graceful:
+            raise InvalidValue("timeout is how long a graceful end may take: say graceful=True")
+
         run = _Run(self._consumer, self._handle, count)
         failure: Exception | None = None
         async with asyncio.TaskGroup() as group:

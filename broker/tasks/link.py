@@ -76,6 +76,10 @@ class Link:
                 await client.declare(queue, spec)
                 self._declared[queue] = spec
 
+    def forget_declared(self, queue: str) -> None:
+        """Declare it anew when it is needed next: it is gone, as it was to."""
+        self._declared.pop(queue, None)
+
     async def resend(self, message: Received, delay: float, changes: Mapping[str, object]) -> bool:
         """Send a copy of a message to its queue, to arrive in so many seconds.
 

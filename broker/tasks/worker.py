@@ -24,7 +24,12 @@ from broker.tasks.beat import Beat
 from broker.tasks.board import Board, Snapshot
 from broker.tasks.execution import Execution
 from broker.tasks.identity import new_owner
-from broker.tasks.options import Guarantee, WorkerSettings, checked_guarantee
+from broker.tasks.options import (
+    ONCE_AND_AGAIN,
+    Guarantee,
+    WorkerSettings,
+    checked_guarantee,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -96,6 +101,7 @@ class Worker:
         self.board = Board(self.owner)
         self._lease_s = settings.get("lease", LEASE_S)
         self._queues = self._chosen(queues)
+        self._check_guarantees(guarantee)
         check_seconds("grace", self.grace, is_zero_ok=True, high=math.inf)
         check_seconds("lease", self._lease_s)
         check_flag("beat", settings.get("beat", True))
@@ -133,15 +139,35 @@ class Worker:
 
             chosen += parts
 
+        if not chosen:
+            raise InvalidValue("queues is empty: a worker of no queue does nothing; None is all")
+
         return chosen
 
-    def _check_once(self) -> None:
-        guarantees = {task.options.guarantee for task in self.tasks.registered.values()}
-        if "effectively_once" in guarantees | {self.guarantee} and self.tasks.once is None:
+    def _check_guarantees(self, given: Guarantee | None) -> None:
+        """Refuse what would not be heeded: a store, a lease or a policy that nothing here uses."""
+        tasks = self.tasks.registered.values()
+        guarantees = {task.options.guarantee or self.guarantee for task in tasks}
+        is_remembered = "effectively_once" in guarantees | {self.guarantee}
+        if is_remembered and self.tasks.once is None:
             raise InvalidValue(
                 "effectively_once needs an idempotency store: Tasks(once=SqliteOnce(...)), "
                 "RedisOnce, PostgresOnce or, within one process, MemoryOnce"
             )
+
+        if not is_remembered and given is None and self.tasks.once is not None:
+            raise InvalidValue(
+                "there is an idempotency store, and no task uses it: say "
+                "guarantee='effectively_once', or leave once= out"
+            )
+
+        if not is_remembered and self._lease_s != LEASE_S:
+            raise InvalidValue("lease is about tasks that are effectively_once, and there are none")
+
+        if self.guarantee == "at_most_once":
+            for task in tasks:
+                if task.options.guarantee is None and task.options.retry.attempts > 1:
+                    raise InvalidValue(f"{task.name}: {ONCE_AND_AGAIN}")
 
     # -- running
 
