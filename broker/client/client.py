@@ -595,7 +595,11 @@ class Client:
         await self.core.session.link(deadline)
 
     async def close(self, grace: float | None = 10.0) -> None:
-        """Stop consuming, let handlers end for ``grace`` seconds, and disconnect."""
+        """Stop consuming, let handlers end for ``grace`` seconds, and disconnect.
+
+        It takes the grace and three seconds more at most, whatever has become of the broker; what
+        is not settled by then the broker gives to somebody else.
+        """
         if self._is_closed:
             return
 

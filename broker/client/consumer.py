@@ -11,6 +11,7 @@ from broker.client.checks import check_callable, check_choice, check_count, chec
 from broker.client.errors import DecodeError, InvalidValue
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import PREFETCH_MAX, Intake
+from broker.client.patience import ANSWER_S, at_most, end_all
 from broker.client.retry import Retry
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class Consumer(Generic[T]):
         """Take no more, and let handlers end for ``grace`` seconds, None for as long as it takes.
 
         Those that have not ended then are cancelled: their messages are handed back, and no attempt
-        is counted.
+        is counted. It takes the grace and two seconds more at most, and those only where the broker
+        does not answer or a handler does not end when it is cancelled: such a one is left behind,
+        and what it does about its message makes no difference any more.
         """
         if self._is_cancelled:
             return
@@ -97,22 +100,22 @@ class Consumer(Generic[T]):
         if self.on_end is not None:
             self.on_end()
 
-        await self._intake.stop_taking()
+        # Meanwhile handlers go on: a broker that does not answer has no say in how long they may.
+        stopping = self._core.spawn(self._intake.stop_taking())
+        await asyncio.sleep(0)
         current = asyncio.current_task()
-        tasks = [task for task in self._tasks if task is not current]
+        tasks = {task for task in self._tasks if task is not current}
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=grace)
         finally:
-            for task in tasks:
-                task.cancel()
+            await end_all(tasks)
+            # A handler that ends its own consumer still has a message to settle.
+            await at_most(ANSWER_S, self._leave(stopping, is_settled=current not in self._tasks))
 
-            await asyncio.gather(*tasks, return_exceptions=True)
-            if current in self._tasks:
-                # A handler that ends its own consumer still has a message to settle.
-                await self._intake.end()
-            else:
-                await self._intake.close()
+    async def _leave(self, stopping: asyncio.Task[None], *, is_settled: bool) -> None:
+        await asyncio.wait((stopping,))
+        await (self._intake.close() if is_settled else self._intake.end())
 
     async def __aenter__(self) -> Consumer[T]:
         return self

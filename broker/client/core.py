@@ -10,6 +10,7 @@ from broker.client.codecs import Codecs
 from broker.client.dead_exchange import declare_dead_exchange
 from broker.client.delays import Delays, check_delay
 from broker.client.events import Events, logger
+from broker.client.patience import end_all
 from broker.client.retry import Retry
 from broker.client.session import Session
 from broker.client.spec import DEAD_EXCHANGE
@@ -91,10 +92,7 @@ class Core:
 
     async def end_tasks(self) -> None:
         """End what was begun so."""
-        for task in list(self._tasks):
-            task.cancel()
-
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_all(set(self._tasks))
 
     def spec_of(self, queue: str) -> QueueSpec | None:
         """Return what a queue is like, if this client knows."""

@@ -118,11 +118,12 @@ class Intake(Generic[T]):
 
         async with self._lock:
             source = self._source
-            if source is None:
+            tag, self._tag = self._tag, ""
+            if source is None or not tag:
                 return
 
             if self.prepare is None:
-                await source.cancel(self._tag)
+                await source.cancel(tag)
             else:
                 # Its queue would go with it, but a little later, and refuse what comes meanwhile.
                 await source.delete_queue()

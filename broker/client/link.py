@@ -48,6 +48,7 @@ from broker.client.errors import (
     Unroutable,
 )
 from broker.client.mending import MendingTransport
+from broker.client.patience import CLOSE_S
 from broker.client.wire import packed
 
 if TYPE_CHECKING:
@@ -73,8 +74,6 @@ __all__ = [
 
 FRAMES_BUFFERED: Final = 1000
 """Frames of one channel that wait for its reader. The library's ten stop the whole connection."""
-
-CLOSE_WAIT_S: Final = 5.0
 
 HEADER_FRAME_BYTES: Final = 20
 """Of a frame with a content header: what goes around it, and what is in it before properties."""
@@ -306,13 +305,20 @@ class Link:
                 await channel.close()
 
     async def close(self) -> None:
-        """Close it. What is unacknowledged goes back to its queues."""
+        """Close it. What is unacknowledged goes back to its queues.
+
+        Who is not heard of in time is hung up on: the library would wait for as long as its
+        heartbeats.
+        """
         self.set_lost(None)
         try:
-            async with asyncio.timeout(CLOSE_WAIT_S):
+            async with asyncio.timeout(CLOSE_S):
                 await self._connection.close()
         except (TimeoutError, *LIBRARY_ERRORS):
             return
+        finally:
+            if isinstance(self._connection, _Connection):
+                self._connection.mending.abort()
 
 
 async def get_message(channel: Channel, queue: str) -> DeliveredMessage | None:
@@ -491,7 +497,7 @@ class _Connection(aio_pika.Connection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.kwargs["transport_factory"] = MendingTransport()
+        self.mending = self.kwargs["transport_factory"] = MendingTransport()
 
 
 async def open_link(url: str, name: str | None, number: int) -> Link:

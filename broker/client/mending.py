@@ -83,7 +83,15 @@ FIXED: Final = {
 
 
 class MendingTransport(TransportFactory):
-    """Connects as the library does, and mends what comes in."""
+    """Connects once, as the library does, and mends what comes in."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport | None = None
+
+    def abort(self) -> None:
+        """Cut the connection: what the library still waits for ends by that."""
+        if self._transport is not None:
+            self._transport.abort()
 
     async def create(
         self, url: URL, **kwargs: Any
@@ -102,6 +110,7 @@ class MendingTransport(TransportFactory):
         except OSError as problem:
             raise AMQPConnectionError(*problem.args) from problem
 
+        self._transport = transport
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 

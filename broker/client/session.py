@@ -17,6 +17,7 @@ from yarl import URL
 from broker.client.errors import AccessRefused, Closed, ToolkitError, Unavailable
 from broker.client.events import ClientEvent
 from broker.client.link import Link, LinkLost, open_link
+from broker.client.patience import CLOSE_S, YIELD_S, end_all
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -102,8 +103,7 @@ class Session:
         self._is_closed = True
         task, self._task = self._task, None
         if task is not None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end_all({task}, CLOSE_S + YIELD_S)
 
         link, self._link = self._link, None
         self._changed.set()

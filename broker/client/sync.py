@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from broker.client import client as asynchronous
 from broker.client.checks import check_callable, check_count, check_queue
 from broker.client.errors import Closed
 from broker.client.intake import PREFETCH_MAX
+from broker.client.patience import end_all
 from broker.queues.amqp import AmqpQueue
 
 if TYPE_CHECKING:
@@ -86,6 +87,8 @@ class _Portal:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._executor = ThreadPoolExecutor(thread_name_prefix="leveret handler")
+        self._loop.set_default_executor(self._executor)
         self._lock = threading.Lock()
         self._is_closing = False
         self._thread = threading.Thread(target=self._work, name="leveret client", daemon=True)
@@ -146,18 +149,15 @@ class _Portal:
             self._loop.run_forever()
             self._loop.run_until_complete(_end_all())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
+            # Nothing can stop a handler in a thread; who waits for it is the program's end.
+            self._executor.shutdown(wait=False, cancel_futures=True)
             self._loop.close()
 
 
 async def _end_all() -> None:
     """Cancel what is still under way on this loop, and see it end."""
-    tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in tasks:
-        task.cancel()
-
-    await asyncio.gather(*tasks, return_exceptions=True)
+    await end_all({task for task in asyncio.all_tasks() if task is not asyncio.current_task()})
 
 
 class SyncDelivery(Generic[T]):
@@ -562,7 +562,10 @@ class SyncClient:
         self._portal.run(self._client.wait_connected(timeout))
 
     def close(self, grace: float | None = 10.0) -> None:
-        """Stop consuming, let handlers end, and disconnect.
+        """Stop consuming, let handlers end for ``grace`` seconds, and disconnect.
+
+        It takes the grace and four seconds more at most. A handler that has not ended then is left
+        behind in its thread, for which Python waits at the end of the program.
 
         What other threads wait for here ends with :class:`Closed`.
         """

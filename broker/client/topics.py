@@ -16,6 +16,7 @@ from broker.client.consumer import call
 from broker.client.errors import InvalidName
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import Intake
+from broker.client.patience import ANSWER_S, at_most, end_all
 from broker.client.wire import table
 
 if TYPE_CHECKING:
@@ -85,15 +86,14 @@ class Subscription(Generic[T]):
         self._task = asyncio.create_task(self._run())
 
     async def cancel(self) -> None:
-        """End it; what waits is not handled any more."""
+        """End it; what waits is not handled any more. It takes two seconds at most."""
         if self.on_end is not None:
             self.on_end()
 
-        await self._intake.close()
+        await at_most(ANSWER_S, self._intake.close())
         task, self._task = self._task, None
         if task is not None and task is not asyncio.current_task():
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+            await end_all({task})
 
     async def __aenter__(self) -> Subscription[T]:
         return self

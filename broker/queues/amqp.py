@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from broker.client.checks import check_count, check_kind, check_queue
 from broker.client.errors import Closed
 from broker.client.intake import PREFETCH_MAX, Intake
+from broker.client.patience import ANSWER_S, at_most
 from broker.client.spec import QueueSpec
 from broker.queues.protocols import Queue
 from broker.queues.pump import OnError, Pump
@@ -148,14 +149,15 @@ class AmqpQueue(Queue[T]):
         return self._closed
 
     async def close(self) -> None:
-        """Take no more, hand back what nobody has begun to handle, and let iterations end."""
+        """Take no more, hand back what nobody has begun to handle, and let iterations end.
+
+        It takes two seconds at most, whether the broker answers or not.
+        """
         self._closed = True
         if self.close in self._client.core.closers:
             self._client.core.closers.remove(self.close)
 
-        for intake in self._intakes:
-            await intake.end()
-
+        await at_most(ANSWER_S, asyncio.gather(*(intake.end() for intake in self._intakes)))
         while self._ready:
             await self._ready.popleft().requeue()
 

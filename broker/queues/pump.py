@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 from broker.client.calling import outcome_of
 from broker.client.checks import check_count
 from broker.client.errors import InvalidValue
+from broker.client.patience import end_all
 from broker.queues.middlewares import with_middlewares
 from broker.queues.protocols import SupportsPrefetch
 
@@ -103,7 +104,8 @@ class Pump(Generic[T]):
 
         At its end no more is taken. What is being handled then is cancelled and handed back; or, if
         ``graceful``, comes to its end, for which there are ``timeout`` seconds. Of a consumer that
-        was closed by then, a graceful end waits for all that is left.
+        was closed by then, a graceful end waits for all that is left. It takes the timeout and half
+        a second more at most: a dispatcher that does not end when it is cancelled is left behind.
 
         Raises:
             ExceptionGroup: of what stopped the pump; it cancels the block.
@@ -116,17 +118,18 @@ class Pump(Generic[T]):
         run = _Run(self._consumer, self._handle, count)
         failure: Exception | None = None
         async with asyncio.TaskGroup() as group:
-            workers = [group.create_task(run.work()) for _ in range(count)]
+            workers = [asyncio.ensure_future(run.work()) for _ in range(count)]
+            held = [group.create_task(_until_left(worker)) for worker in workers]
             try:
                 yield self
             except Exception as problem:
                 failure = problem
-                run.cancel(workers)
+                run.cancel(held)
             else:
                 if graceful:
                     await run.finish(workers, timeout)
 
-                run.cancel(workers)
+                run.cancel(held)
 
         if failure is not None:
             raise failure
@@ -199,6 +202,20 @@ class _Run(Generic[T]):
         self._is_stopping = True
         for worker in workers:
             worker.cancel()
+
+
+async def _until_left(worker: asyncio.Task[None]) -> None:
+    """Wait for a worker, which is cancelled with this, but not for one that does not care."""
+    try:
+        await asyncio.wait((worker,))
+    except asyncio.CancelledError:
+        await end_all({worker})
+        if worker.done() and not worker.cancelled() and (problem := worker.exception()):
+            raise problem from None
+
+        raise
+
+    await worker
 
 
 def _awaitable(result: Awaitable[object]) -> Awaitable[object]:

@@ -37,7 +37,7 @@ CONTENT_METHODS: Final = (commands.Basic.Deliver, commands.Basic.Return)
 class Received:
     """A message that was delivered."""
 
-    __slots__ = ("body", "channel", "header", "method", "properties", "queue")
+    __slots__ = ("body", "channel", "header", "is_settled", "method", "properties", "queue")
 
     def __init__(
         self,
@@ -49,6 +49,8 @@ class Received:
         self.channel = channel
         self.method = method
         self.header = header
+        self.is_settled = False
+        """Whether the broker was told what becomes of it: told again, it closes the channel."""
         self.queue = ""
         """What it was taken from. Its routing key can be another one."""
         self.properties: commands.Basic.Properties = header.properties

@@ -135,13 +135,16 @@ class Link:
         self._setups.pop(name, None)
 
     async def close(self) -> None:
-        """Close both connections."""
-        await self.port.close()
+        """Close both connections; what still runs over them is not waited for."""
         client, self._client = self._client, None
-        if client is not None:
-            with contextlib.suppress(*CONNECTION_ERRORS):
-                await client.close()
+        await asyncio.gather(self.port.close(), _close(client))
 
     async def _set_up(self, _port: Port) -> None:
         for set_up in list(self._setups.values()):
             await set_up()
+
+
+async def _close(client: Client | None) -> None:
+    if client is not None:
+        with contextlib.suppress(*CONNECTION_ERRORS):
+            await client.close(0)

@@ -6,7 +6,7 @@ the client's (:mod:`broker.client`).
 
 Invariant: what is posted before an acknowledgement is on the wire before it, on the same channel:
 so a broker that has seen the acknowledgement has seen the result. A settlement of a delivery that
-came over a connection that is gone does nothing and answers False.
+came over a connection that is gone does nothing and answers False, and so does a second one.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from aiormq.channel import Channel
 from broker.client.errors import AccessRefused, Closed, MessageTooLarge, Unavailable
 from broker.client.link import LIBRARY_ERRORS, check_url, safe_url, size_limit_in, translated_error
 from broker.client.mending import MendingTransport
+from broker.client.patience import ANSWER_S, CLOSE_S, YIELD_S, at_most, end_all
 from broker.tasks.frames import ack_frame, nack_frame, publish_frames
 from broker.tasks.intake import Intake
 
@@ -43,7 +44,6 @@ CONNECTION_ERRORS: Final = (*LIBRARY_ERRORS, RuntimeError)
 
 BACKOFF_S: Final = 0.1
 BACKOFF_MAX_S: Final = 10.0
-CLOSE_WAIT_S: Final = 2.0
 FULL_S: Final = 0.005
 """When aiormq's own buffer is full, how long until the next try."""
 
@@ -75,6 +75,7 @@ class Port:
         self._name = name
         self._on_open = on_open
         self._connection: AbstractConnection | None = None
+        self._transport: MendingTransport | None = None
         self._work: AbstractChannel | None = None
         self._confirms: AbstractChannel | None = None
         self._frame_max = 0
@@ -156,12 +157,11 @@ class Port:
             ) from None
 
     async def close(self) -> None:
-        """Write what is buffered, and close the connection."""
+        """Write what is buffered, and close the connection; two seconds at most."""
         self._is_closed = True
         self._flush()
         if self._keeper is not None:
-            self._keeper.cancel()
-            await asyncio.gather(self._keeper, return_exceptions=True)
+            await end_all({self._keeper}, CLOSE_S + YIELD_S)
 
         connection, self._connection = self._connection, None
         self._is_open.clear()
@@ -169,12 +169,22 @@ class Port:
             with contextlib.suppress(*CONNECTION_ERRORS):
                 # A round trip: what was written before has been read by the broker.
                 if self._work is not None and not self._work.is_closed:
-                    await self._work.basic_qos(prefetch_count=1)
+                    await at_most(ANSWER_S, self._work.basic_qos(prefetch_count=1))
 
-            with contextlib.suppress(*CONNECTION_ERRORS):
-                await connection.close()
+            await self._hang_up(connection)
 
         self._lose()
+
+    async def _hang_up(self, connection: AbstractConnection) -> None:
+        """Close a connection, in time: the library would wait for as long as its heartbeats."""
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await connection.close()
+        except (TimeoutError, *CONNECTION_ERRORS) as problem:
+            LOG.debug("not closed in order: %r", problem)
+        finally:
+            if self._transport is not None:
+                self._transport.abort()
 
     async def channel(self) -> Channel:
         """Open one more channel, without confirms."""
@@ -217,20 +227,22 @@ class Port:
                 await self._work.basic_cancel(consumer_tag)
 
     def ack(self, message: Received) -> bool:
-        """Acknowledge. Answer False, and do nothing, if the connection it came over is gone."""
+        """Acknowledge. Answer False, and do nothing, if it is settled, or its connection gone."""
         channel = message.channel
-        if channel is not self._work:
+        if channel is not self._work or message.is_settled:
             return False
 
+        message.is_settled = True
         self._write(ack_frame(channel.number, message.method.delivery_tag or 0))
         return True
 
     def nack(self, message: Received, *, requeue: bool) -> bool:
-        """Hand back, or drop. Answer False if the connection it came over is gone."""
+        """Hand back, or drop. Answer False if it is settled, or its connection gone."""
         channel = message.channel
-        if channel is not self._work:
+        if channel is not self._work or message.is_settled:
             return False
 
+        message.is_settled = True
         self._write(nack_frame(channel.number, message.tag, requeue=requeue))
         return True
 
@@ -386,15 +398,14 @@ class Port:
         await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         # At once: closing takes as long as the broker likes, and nobody is to use it meanwhile.
         self._lose()
-        with contextlib.suppress(*CONNECTION_ERRORS):
-            async with asyncio.timeout(CLOSE_WAIT_S):
-                await connection.close()
+        await self._hang_up(connection)
 
     async def _connect(self) -> None:
+        transport = self._transport = MendingTransport()
         connection = await aiormq.connect(
             self._url,
             client_properties={"connection_name": self._name},
-            transport_factory=MendingTransport(),
+            transport_factory=transport,
         )
         try:
             self._frame_max = connection.connection_tune.frame_max
@@ -408,9 +419,7 @@ class Port:
                 await self._on_open(self)
         except BaseException:
             self._lose()
-            with contextlib.suppress(*CONNECTION_ERRORS):
-                await connection.close()
-
+            await self._hang_up(connection)
             raise
 
         self._is_open.set()

@@ -12,13 +12,14 @@ import contextlib
 import logging
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from broker.client.checks import check_count, check_flag, check_kind, check_seconds
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.intake import PREFETCH_MAX
+from broker.client.patience import ANSWER_S, CLOSE_S, YIELD_S, at_most, end_all
 from broker.tasks.app import AT_WORK, Tasks
 from broker.tasks.beat import Beat
 from broker.tasks.board import Board, Snapshot
@@ -113,12 +114,12 @@ class Worker:
         self._consumer_tags: list[str] = []
         self._running: dict[asyncio.Task[None], Received] = {}
         self._waiting: deque[Received] = deque()
-        self._background: list[asyncio.Task[None]] = []
+        self._background: set[asyncio.Task[None]] = set()
+        self._leading: set[asyncio.Task[None]] = set()
         self._is_stopping = False
         self._stopped = asyncio.Event()
         self._stop_requested = asyncio.Event()
         self._cancels: Any = None
-        self._check_once()
 
     def _chosen(self, queues: Iterable[str] | None) -> list[str]:
         known = self.tasks.queues()
@@ -232,11 +233,11 @@ class Worker:
         )
         loop = asyncio.get_running_loop()
         if app.once is not None:
-            self._background.append(loop.create_task(self._keep_claims()))
+            self._background.add(loop.create_task(self._keep_claims()))
 
         if self._has_beat:
             self._beat = Beat(app)
-            self._background.append(loop.create_task(self._beat.run()))
+            self._leading.add(loop.create_task(self._beat.run()))
 
         await link.on_open(f"worker {self.owner}", self._consume)
 
@@ -245,6 +246,10 @@ class Worker:
 
         The application's connections in this event loop are closed by the last worker that stops,
         unless the program has used them as well: then it closes them, with ``tasks.close()``.
+
+        It takes the grace and three seconds more at most, whatever has become of the broker, the
+        stores and the tasks: one that does not end when it is cancelled is left behind, and so is a
+        function in a thread. What is not settled by then the broker gives to somebody else.
 
         Args:
             grace: how many seconds to wait; what still runs then is cancelled and handed back.
@@ -257,38 +262,47 @@ class Worker:
 
         self._is_stopping = True
         self.board.is_draining = True
-        app, link = self.tasks, self._link
+        try:
+            await self._stop(self.grace if grace is None else grace)
+        finally:
+            self._stopped.set()
+
+    async def _stop(self, grace: float) -> None:
+        loop = asyncio.get_running_loop()
+        drained_at = loop.time() + grace
+        link = self._link
         if link is not None:
             link.forget(f"worker {self.owner}")
-
-        for task in self._background:
-            task.cancel()
-
-        await asyncio.gather(*self._background, return_exceptions=True)
-        if link is not None:
-            for tag in self._consumer_tags:
-                await link.port.cancel(tag)
+            # No task that was handed back is to come again, so these are answered first.
+            cancels = [link.port.cancel(tag) for tag in self._consumer_tags]
+            await at_most(YIELD_S, asyncio.gather(end_all(self._leading), *cancels))
 
         self._hand_back()
-        await self._drain(self.grace if grace is None else grace)
-        if self._execution is not None:
-            await self._execution.finish()
-
-        await app.callbacks.finish()
-        if self._cancels is not None:
-            try:
-                await self._cancels.cancel()
-            except ToolkitError as problem:
-                LOG.debug("not unsubscribed: %r", problem)
-
-        if app.once is not None:
-            await app.once.release_owner(self.owner)
-
+        await self._drain(drained_at)
+        ended_at = max(drained_at, loop.time()) + ANSWER_S
+        await at_most(ended_at - loop.time(), self._say_goodbye())
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
-        await self._leave()
-        self._stopped.set()
+        await at_most(ended_at + CLOSE_S - loop.time(), self._leave())
+
+    async def _say_goodbye(self) -> None:
+        """Do what needs the broker, the store or callbacks, none of which keeps the others."""
+        app = self.tasks
+        await end_all(self._background)
+        steps: list[Awaitable[object]] = [app.callbacks.finish()]
+        if self._execution is not None:
+            steps.append(self._execution.finish())
+
+        if self._cancels is not None:
+            steps.append(self._cancels.cancel())
+
+        if app.once is not None:
+            steps.append(app.once.release_owner(self.owner))
+
+        for problem in await asyncio.gather(*steps, return_exceptions=True):
+            if isinstance(problem, BaseException):
+                LOG.warning("not stopped in order: %r", problem)
 
     async def _leave(self) -> None:
         """Close what the application has opened, unless others use it in this loop."""
@@ -302,7 +316,7 @@ class Worker:
             with contextlib.suppress(ToolkitError):
                 await link.port.barrier()
         else:
-            await self.tasks.close()
+            await self.tasks.close(0)
 
     async def __aenter__(self) -> Self:
         """Begin to work."""
@@ -372,18 +386,20 @@ class Worker:
         while self._waiting:
             self._nack(self._waiting.popleft())
 
-    async def _drain(self, grace: float) -> None:
+    async def _drain(self, until_s: float) -> None:
         if self._running:
             LOG.info("waiting for %d running tasks", len(self._running))
-            await asyncio.wait(set(self._running), timeout=grace)
+            seconds = until_s - asyncio.get_running_loop().time()
+            await asyncio.wait(set(self._running), timeout=max(0.0, seconds))
 
         left = set(self._running)
         if left:
             LOG.warning("%d tasks have not ended in time and are handed back", len(left))
-            for task in left:
-                task.cancel()
+            await end_all(left)
 
-            await asyncio.wait(left)
+        for message in self._running.values():
+            # It does not care, and is too late now for anything that it may still do.
+            self._nack(message)
 
     async def _keep_claims(self) -> None:
         once = self.tasks.once

@@ -1,4 +1,8 @@
-"""A line between a client and a broker that can be cut, and be out of order for a while."""
+"""A line between a client and a broker that can be cut, and be out of order for a while.
+
+Frozen, it is what a broker is whose process was stopped: connections are there, can even be made,
+and nobody answers.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,8 @@ class Proxy:
         self._port = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
 
     @property
     def url(self) -> str:
@@ -54,6 +60,19 @@ class Proxy:
 
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    @property
+    def count(self) -> int:
+        """How many connections there are."""
+        return len(self._tasks)
+
+    def freeze(self) -> None:
+        """Pass on nothing any more, and leave everything open."""
+        self._flows.clear()
+
+    def thaw(self) -> None:
+        """Go on where it was stopped."""
+        self._flows.set()
+
     async def __aenter__(self) -> Proxy:
         await self.open()
         return self
@@ -72,14 +91,15 @@ class Proxy:
         self._tasks.add(task)
         self._writers.add(writer)
         try:
+            await self._flows.wait()
             there, back = await asyncio.open_connection(
                 self._target.hostname, self._target.port or 5672
             )
             self._writers.add(back)
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(_pass_on(reader, back))
-                    group.create_task(_pass_on(there, writer))
+                    group.create_task(self._pass_on(reader, back))
+                    group.create_task(self._pass_on(there, writer))
             finally:
                 self._writers.discard(back)
                 back.transport.abort()
@@ -90,11 +110,11 @@ class Proxy:
             self._writers.discard(writer)
             writer.transport.abort()
 
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(65536):
+                await self._flows.wait()
+                writer.write(data)
+                await writer.drain()
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-
-    writer.close()
+        writer.close()
