@@ -112,6 +112,9 @@ class Tasks:
         self.guarantee = checked_guarantee(settings.get("guarantee", "at_least_once"))
         self.once = settings.get("once")
         self.retry = settings.get("retry", NO_RETRY)
+        self.has_retry = "retry" in settings
+        """Whether anybody has said so; a task that nobody has may still ask to be run again."""
+
         self.queue = settings.get("queue", name)
         spec = settings.get("spec")
         self.spec = QueueSpec(max_dead_letters=DEAD_LETTERS_MAX) if spec is None else spec
@@ -412,10 +415,13 @@ class _Decorator:
         if app.results is None and given.get("result"):
             raise InvalidValue("results of these tasks are not kept: Tasks(results=None) says so")
 
+        has_retry = "retry" in given or app.has_retry
         given.setdefault("queue", app.queue)
-        given.setdefault("retry", NO_RETRY if is_bound_once else app.retry)
+        retry = given.setdefault("retry", NO_RETRY if is_bound_once else app.retry)
+        check_kind("retry", retry, Retry, "Retry(3)")
+        policy = retry if has_retry else Retry()
         try:
-            self._options = Options(**given)
+            self._options = Options(again_attempts=policy.attempts, **given)
         except TypeError as problem:
             raise InvalidValue(f"no such option of a task: {problem}") from None
 

@@ -27,9 +27,16 @@ class NoTask(ToolkitError, RuntimeError):
 
 
 class Again(Exception):
-    """Raised by a task that wants to be run again later, as if its policy said so.
+    """Raised by a task that wants to be run again later, whatever errors its policy is for.
 
-    It counts as an attempt: a task that has none left fails.
+    It counts as an attempt, of as many as its policy has; where nobody has given it one, of five,
+    as messages of a queue have. A task that has none left fails, and so does one that runs at most
+    once.
+
+    Args:
+        after: in how many seconds.
+        reason: what is logged, and what it failed with if it has no attempt left.
+
     """
 
     def __init__(self, after: float = 0.0, reason: str = "it asked to be run again") -> None:

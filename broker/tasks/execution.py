@@ -396,11 +396,16 @@ class Execution:
         delay = None
         is_hopeless = isinstance(error, ArgumentError | DecodeError)
         if guarantee != "at_most_once" and not is_hopeless:
-            delay = task.options.retry.next_delay(call.attempt, error)
-            if isinstance(error, Again) and call.attempt < task.options.retry.attempts:
-                delay = error.after
+            delay = task.options.next_delay(call.attempt, error)
 
         if delay is None:
+            if isinstance(error, Again):
+                why = "it runs at most once"
+                if guarantee != "at_most_once":
+                    why = f"this was attempt {call.attempt} of {task.options.again_attempts}"
+
+                failure = failure._replace(message=f"{failure.message}, and {why}")
+
             outcome = Outcome(Status.FAILED, None, failure, call.attempt, seconds)
             await self._conclude(call, outcome)
             return

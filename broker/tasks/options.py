@@ -10,6 +10,7 @@ from broker.client.checks import SECONDS_MAX, check_flag, check_kind, check_seco
 from broker.client.errors import InvalidValue
 from broker.client.retry import Retry
 from broker.client.spec import QueueSpec, check_priority, check_queue_name
+from broker.tasks.current import Again
 from broker.tasks.partition import Partitions
 
 if TYPE_CHECKING:
@@ -145,6 +146,10 @@ class Options:
 
     queue: str
     retry: Retry
+    again_attempts: int = 1
+    """How many attempts a task has at most that asks for the next one itself; what its policy says,
+    if anybody has given it one."""
+
     guarantee: Guarantee | None = None
     """None: as the worker says."""
 
@@ -194,6 +199,13 @@ class Options:
     def queues(self) -> list[str]:
         """The queue, or the queues of all its partitions."""
         return [self.queue] if self.partitions is None else self.partitions.queues(self.queue)
+
+    def next_delay(self, attempt: int, error: BaseException) -> float | None:
+        """Return the seconds until the next attempt after this one failed; None: there is none."""
+        if isinstance(error, Again):
+            return error.after if attempt < self.again_attempts else None
+
+        return self.retry.next_delay(attempt, error)
 
     @property
     def ttl_ms(self) -> int | None:

@@ -161,9 +161,12 @@ async def test_a_policy_beside_acknowledging_first_is_refused() -> None:
         await consumer.start(THRICE)
 
 
+async def nothing(_: int) -> None: ...
+
+
 async def test_a_time_for_an_end_that_is_not_graceful_is_refused() -> None:
     with pytest.raises(InvalidValue, match="graceful=True"):
-        async with MemoryQueue[int]() as queue, Pump(queue, print).draining(timeout=3):
+        async with MemoryQueue[int]() as queue, Pump(queue, nothing).draining(timeout=3):
             pass
 
 
