@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.client.schedule import Schedule, When
+    from broker.client.topics import Subscription
     from broker.tasks.handle import Handle
 
 __all__ = ["AT_WORK", "Tasks"]
@@ -333,18 +334,22 @@ class Tasks:
 
         link = await self.link()
         client = await link.client()
-        subscriptions = [
-            await client.subscribe(
-                f"{self.name}.event.{kind}.{tasks}",
-                lambda message: callback(message.body),
-                type=Event,
-            )
-            for kind in kinds or ("*",)
-        ]
+        subscriptions: list[Subscription[Event]] = []
 
         async def stop() -> None:
-            for subscription in subscriptions:
-                await subscription.cancel()
+            await asyncio.gather(*(one.cancel() for one in subscriptions))
+
+        try:
+            for kind in kinds or ("*",):
+                topic = f"{self.name}.event.{kind}.{tasks}"
+                subscriptions.append(
+                    await client.subscribe(
+                        topic, lambda message: callback(message.body), type=Event
+                    )
+                )
+        except BaseException:
+            await stop()
+            raise
 
         return stop
 

@@ -196,16 +196,24 @@ class Worker:
                 task.cancel()
 
     async def start(self) -> None:
-        """Connect and begin to work.
+        """Connect and begin to work. Of what fails half way nothing is left open.
 
         Raises:
             Unavailable: no broker could be reached.
+            AccessRefused: the broker did not let us in.
+            SpecConflict: a queue is there and is declared otherwise.
 
         """
         # What is begun here, the readers of the connections included, inherits it.
         token = AT_WORK.set(True)
         try:
             await self._start()
+        except BaseException:
+            await self._stop(0)
+            self._link = self._execution = self._executor = self._cancels = self._beat = None
+            self._background.clear()
+            self._leading.clear()
+            raise
         finally:
             AT_WORK.reset(token)
 
