@@ -7,11 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.client import wire
 from broker.client.checks import SHORT_TEXT_BYTES_MAX, check_count, check_queue
-from broker.client.errors import DecodeError, QueueNotFound, ToolkitError
+from broker.client.errors import (
+    DecodeError,
+    QueueFull,
+    QueueNotFound,
+    ToolkitError,
+    Unroutable,
+)
 from broker.client.link import get_message
 from broker.client.message import DeadLetter
 from broker.client.spec import dead_queue_name
@@ -39,6 +45,9 @@ FORGOTTEN = (
     wire.QUEUE,
 )
 """What a message that begins anew does not remember."""
+
+LEFT_SHOWN_MAX: Final = 10
+"""Ids that a text names."""
 
 
 class DeadLetters:
@@ -91,7 +100,8 @@ class DeadLetters:
     async def replay(self, ids: Iterable[str] | None = None, *, to: str | None = None) -> int:
         """Put them back into their queue, or into another one, as if they had never failed.
 
-        Each id is put back once; of two letters with the same one the second stays.
+        Each id is put back once; of two letters with the same one the second stays. None is taken
+        away before the broker has confirmed that it is where it was put.
 
         Args:
             ids: which ones; all that are there now if None.
@@ -101,6 +111,9 @@ class DeadLetters:
             How many.
 
         Raises:
+            QueueFull: the queue takes no more. The oldest are in it; ``left`` has the ids of those
+                that are dead letters still.
+            Unroutable: there is no such queue; ``left`` has all of them.
             ToolkitError: it was interrupted; the text says how many were put back before that.
 
         """
@@ -110,16 +123,31 @@ class DeadLetters:
         count = 0
         # What dies again at once is not put back again: that would have no end.
         moved: set[str | None] = set()
+        left: list[str] = []
+        refusal: Unroutable | None = None
 
         async def move(link: Link) -> None:
+            nonlocal refusal
+            left.clear()
+            refusal = None
+
             async def put_back(raw: DeliveredMessage) -> bool:
-                nonlocal count
+                nonlocal count, refusal
                 message_id = raw.header.properties.message_id
                 if message_id in moved or (wanted is not None and message_id not in wanted):
                     return False
 
-                fresh = wire.copy_of(raw, dict.fromkeys(FORGOTTEN))
-                await link.publish("", queue, fresh)
+                if refusal is None:
+                    fresh = wire.copy_of(raw, dict.fromkeys(FORGOTTEN))
+                    try:
+                        await link.publish("", queue, fresh)
+                    except Unroutable as problem:
+                        refusal = problem
+
+                if refusal is not None:
+                    left.append(message_id or "")
+                    return False
+
                 moved.add(fresh.properties.message_id)
                 count += 1
                 return True
@@ -135,6 +163,9 @@ class DeadLetters:
             problem.add_note(f"{count} dead letters had been put back by then")
             raise
 
+        if refusal is not None:
+            raise _not_replayed(refusal, queue, count, left) from refusal
+
         return count
 
     async def purge(self) -> int:
@@ -149,6 +180,17 @@ class DeadLetters:
             return await self._core.session.run(purge)
         except QueueNotFound:
             return 0
+
+
+def _not_replayed(refusal: Unroutable, queue: str, count: int, left: list[str]) -> Unroutable:
+    is_full = isinstance(refusal, QueueFull)
+    why = f"the queue {queue!r} is full" if is_full else f"there is no queue {queue!r}"
+    shown = ", ".join(left[:LEFT_SHOWN_MAX]) + (", ..." if len(left) > LEFT_SHOWN_MAX else "")
+    error = type(refusal)(
+        f"{why}: {count} dead letters were put back, and {len(left)} stay where they were: {shown}"
+    )
+    error.left = tuple(left)
+    return error
 
 
 async def walk(

@@ -79,6 +79,10 @@ class SpecConflict(ToolkitError):
 class Unroutable(ToolkitError):
     """A message that no queue took, and that is therefore nowhere."""
 
+    left: tuple[str, ...] = ()
+    """Of a replay of dead letters: the ids of those that stay where they were, and are nowhere else.
+    """
+
 
 class QueueFull(Unroutable):
     """The queue has reached its length limit and refuses more."""

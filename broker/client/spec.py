@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEAD_EXCHANGE",
     "DEAD_SUFFIX",
+    "NAMED",
     "QueueSpec",
     "check_priority",
     "check_queue_name",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.client import wire
 from broker.client.checks import check_queue
+from broker.client.conflict import explained
 from broker.client.dead_exchange import declare_dead_queue
 from broker.client.errors import AccessRefused, QueueNotFound, SpecConflict, ToolkitError
 from broker.client.events import ClientEvent
@@ -98,7 +99,11 @@ class Topology:
             spec = known or QueueSpec()
 
         wanted = spec
-        await self._core.session.run(lambda link: _declare(link, name, wanted))
+        try:
+            await self._core.session.run(lambda link: _declare(link, name, wanted))
+        except SpecConflict as problem:
+            raise explained(problem, name, wanted) from problem
+
         self._core.specs[name] = spec
         return spec
 
@@ -183,6 +188,10 @@ class Topology:
                 raise LinkLost from problem
 
             error = translated_error(problem) or problem
+            spec = self._core.specs.get(queue)
+            if isinstance(error, SpecConflict) and spec is not None:
+                error = explained(error, queue, spec)
+
             self._core.events.emit(ClientEvent("restore_failed", queue=queue, error=error))
         except ToolkitError as problem:
             self._core.events.emit(ClientEvent("restore_failed", queue=queue, error=problem))

@@ -18,10 +18,12 @@ from broker.client import (
     QueueSpec,
     Retry,
     Unavailable,
+    Unroutable,
     connect,
 )
 from broker.client.link import Link, get_message
 from tests.helpers.toolkit import Heard
+from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +39,12 @@ async def bury(client: Client, queue: str, *ids: str) -> None:
         delivery = await client.get(queue, wait=5)
         assert delivery is not None
         await delivery.dead(f"why {one}")
+
+
+async def take(client: Client, queue: str) -> Delivery[Any]:
+    delivery = await client.get(queue, wait=5)
+    assert delivery is not None
+    return delivery
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,12 +114,48 @@ async def test_what_dies_again_at_once_is_put_back_once(client: Client, name: Na
 
 async def test_what_does_not_fit_stays_dead(client: Client, name: Name) -> None:
     orders = name("orders")
-    await client.declare(orders, QueueSpec(max_length=1))
-    await bury(client, orders, "a", "b")
-    with pytest.raises(QueueFull):
-        await client.dead(orders).replay()
+    await client.declare(orders, QueueSpec(max_length=2))
+    await bury(client, orders, "a", "b", "c", "d", "e")
+    dead = client.dead(orders)
+    text = "full: 2 dead letters were put back, and 2 stay where they were: d, e"
+    with pytest.raises(QueueFull, match=text) as caught:
+        await dead.replay(["a", "c", "d", "e"])
 
-    assert [letter.id for letter in await client.dead(orders).list()] == ["b"]
+    assert caught.value.left == ("d", "e")
+    assert [letter.id for letter in await dead.list()] == ["b", "d", "e"]
+    for expected in ("body of a", "body of c"):
+        async with await take(client, orders) as body:
+            assert body == expected
+
+    assert await dead.replay(caught.value.left) == 2
+    assert [letter.id for letter in await dead.list()] == ["b"]
+
+
+async def test_what_is_put_back_where_nothing_is_stays_dead(client: Client, name: Name) -> None:
+    orders, missing = name("orders"), name("missing")
+    await client.declare(orders)
+    await bury(client, orders, "a", "b")
+    with pytest.raises(Unroutable, match=f"no queue '{missing}': 0 .* and 2 stay") as caught:
+        await client.dead(orders).replay(to=missing)
+
+    assert caught.value.left == ("a", "b")
+    assert await client.dead(orders).count() == 2
+
+
+async def test_what_makes_room_by_dying_is_dead_again(client: Client, name: Name) -> None:
+    """Put back into a queue that lets its oldest go, nothing is lost, and it comes to an end."""
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(max_length=2, on_full="drop-oldest"))
+    await bury(client, orders, "a", "b", "c", "d")
+    dead = client.dead(orders)
+    assert await dead.replay() == 4
+
+    async def has_settled() -> bool:
+        return await dead.count() == 2
+
+    await until(has_settled)
+    assert {(one.id, one.reason) for one in await dead.list()} == {("a", "maxlen"), ("b", "maxlen")}
+    assert (await client.stats(orders)).ready == 2
 
 
 async def test_they_are_thrown_away(client: Client, name: Name) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -51,6 +52,50 @@ async def test_another_spec_is_a_conflict_and_nothing_else(client: Client, name:
 
     await client.send(orders, 1)
     assert (await client.stats(orders)).ready == 1
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "text"),
+    [
+        ({"max_length": 5}, {"max_length": 6}, "max_length is 6 here and 5 there"),
+        ({"max_length": 5}, {}, "max_length is None here and 5 there"),
+        ({}, {"message_ttl": 1.5}, "message_ttl is 1.5 here and None there"),
+        ({"message_ttl": 1.5}, {"message_ttl": 2}, "message_ttl is 2 here and 1.5 there"),
+        ({}, {"auto_delete": True}, "auto_delete is True here and False there"),
+        ({}, {"dead_letter": False}, "dead_letter is False here and True there"),
+        (
+            {"max_length": 5},
+            {"max_length": 5, "on_full": "drop-oldest"},
+            "on_full is 'drop-oldest' here and 'reject' there",
+        ),
+        (
+            {"max_dead_letters": 5},
+            {"max_dead_letters": 6},
+            "dead: max_dead_letters is 6 here and 5",
+        ),
+        ({"max_dead_letters": 5}, {}, "dead: max_dead_letters is None here and 5 there"),
+        ({}, {"max_dead_letters": 5}, "dead: max_dead_letters is 5 here and None there"),
+        ({}, {"kind": "quorum"}, "dead: kind is 'quorum' here and 'classic' there"),
+        ({}, {"durable": False}, "dead: durable is False here and True there"),
+    ],
+    ids=lambda one: str(one) if isinstance(one, dict) else "",
+)
+async def test_a_conflict_says_what_was_given_and_what_differs(
+    client: Client, name: Name, there: dict[str, Any], here: dict[str, Any], text: str
+) -> None:
+    """Of the queue for dead letters, too, which nobody has declared by name."""
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(**there))
+    _, mark, differs = text.rpartition("dead: ")
+    text = f"the queue '{orders}' is there, and declared otherwise: {differs}"
+    if mark:
+        text = (
+            f"the queue '{orders}.dead', which is to keep the dead letters of '{orders}', is "
+            f"there, and declared otherwise: {differs}"
+        )
+
+    with pytest.raises(SpecConflict, match=re.escape(text)):
+        await client.declare(orders, QueueSpec(**here))
 
 
 async def test_nothing_is_made_where_that_was_not_wanted(client: Client, name: Name) -> None:
