@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -18,6 +19,7 @@ from broker.auth.passwords import PASSWORD_HASHING
 from broker.auth.users import configure_users
 from broker.config.problems import ConfigProblems
 from broker.core.exchange_commands import BindingRequest, delete_exchange, unbind
+from broker.core.protection import Protected
 from broker.core.queue_commands import delete_queue
 from broker.core.user_commands import clear_permissions, delete_user
 from broker.errors import BrokerError
@@ -28,6 +30,7 @@ from broker.reload_plan import (
     CHANGE,
     ORPHAN,
     RESTART,
+    STAYS,
     Plan,
     find_orphans,
     make_plan,
@@ -164,7 +167,8 @@ class Reloader:
         old = without_spent_defaults(self.config, state_of(around.node))
         orphans, _ = find_orphans(self._named(), self._new, around.node)
         plan = make_plan(old, self._wanted, around.node, orphans)
-        return Outcome(plan, True, (), tuple(one.key for one in orphans) if prunes else ())
+        pruned = tuple(one.key for one in orphans if one.text != STAYS) if prunes else ()
+        return Outcome(plan, True, (), pruned)
 
     def _named(self) -> tuple[Config, ...]:
         return (*self._earlier, named_in(self.config))
@@ -300,14 +304,16 @@ class _Pruning:
                 continue
 
             if before.name not in entries:
-                node.delete_vhost(before.name)
+                with suppress(Protected):
+                    node.delete_vhost(before.name)
             else:
                 self._prune_in(vhost, before, entries[before.name])
 
         named = {user.name for user in new.users}
         for user in old.users:
             if user.name not in named and user.name in node.users.users:
-                delete_user(node, user.name, by="")
+                with suppress(Protected):
+                    delete_user(node, user.name, by="")
 
     def _prune_in(self, vhost: VirtualHost, before: VHostConfig, after: VHostConfig) -> None:
         node = self._node
@@ -315,7 +321,8 @@ class _Pruning:
         allowed = {one.user for one in after.permissions}
         for permission in before.permissions:
             if permission.user not in allowed and permission.user in node.users.users:
-                clear_permissions(node, permission.user, vhost=vhost.name, by="")
+                with suppress(Protected):
+                    clear_permissions(node, permission.user, vhost=vhost.name, by="")
 
         for binding in before.bindings:
             if binding not in after.bindings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.policy import policy_from_plain
+from broker.core.protection import is_protected
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,6 +23,7 @@ __all__ = [
     "CHANGE",
     "ORPHAN",
     "RESTART",
+    "STAYS",
     "Change",
     "Plan",
     "find_orphans",
@@ -83,6 +85,9 @@ RESTART_KEYS: Final = (
 """Those that it takes on when it is started again."""
 
 SECRET_KEYS: Final = frozenset({"auth.anonymous_password"})
+
+
+STAYS: Final = "protected, and so it stays"
 
 
 class Change(NamedTuple):
@@ -343,8 +348,9 @@ def _orphans(old: Config, new: Config, node: Node) -> Iterator[Change]:
     # A file without users or virtual hosts names those that are there by default.
     named = {user.name for user in new.users}
     for user in old.users:
-        if user.name not in named and user.name in node.users.users:
-            yield Change(ORPHAN, f"users.{user.name}")
+        known = node.users.users.get(user.name)
+        if user.name not in named and known is not None:
+            yield Change(ORPHAN, f"users.{user.name}", STAYS if is_protected(known) else "")
 
     entries = {vhost.name: vhost for vhost in new.vhosts}
     for before in old.vhosts:
@@ -354,7 +360,7 @@ def _orphans(old: Config, new: Config, node: Node) -> Iterator[Change]:
 
         key = f"vhosts.{before.name}"
         if before.name not in entries:
-            yield Change(ORPHAN, key)
+            yield Change(ORPHAN, key, STAYS if vhost.metadata.is_protected else "")
         else:
             yield from _orphans_in(before, entries[before.name], key, vhost, node)
 
@@ -366,7 +372,8 @@ def _orphans_in(
         user = node.users.users.get(permission.user)
         is_named = any(one.user == permission.user for one in after.permissions)
         if not is_named and user is not None and user.permission(vhost.name) is not None:
-            yield Change(ORPHAN, f"{key}.permissions.{permission.user}")
+            text = STAYS if is_protected(user) else ""
+            yield Change(ORPHAN, f"{key}.permissions.{permission.user}", text)
 
     for binding in before.bindings:
         if binding not in after.bindings and _is_bound(vhost, binding):

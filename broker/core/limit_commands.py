@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.erlterm import erl_plain, erl_tuple
+from broker.core.protection import check_limits_stay
 from broker.core.user_commands import tell, user_named, vhost_named
 from broker.wire.tables import table_from_plain
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "USER_LIMITS",
     "VHOST_LIMITS",
+    "checked_user_limits",
     "clear_user_limits",
     "clear_vhost_limits",
     "limits_of_user",
@@ -48,16 +50,45 @@ def limits_of_user(user: User) -> dict[str, int]:
     return _given({"max-connections": user.connections_max, "max-channels": user.channels_max})
 
 
-def set_user_limits(node: Node, name: str, limits: Mapping[str, object], *, by: str) -> None:
+def checked_user_limits(user: User | None, limits: Mapping[str, object]) -> dict[str, int]:
+    """Limits, if they may be set.
+
+    Args:
+        user: whose they are to be; None where there is none yet.
+        limits: what they are to be.
+
+    Raises:
+        ValueError: a limit is unknown, or no number.
+        Protected: the user is, and has other limits.
+
+    """
+    checked = _checked(limits, USER_LIMITS, "user-limits")
+    if user is not None:
+        check_limits_stay(user, checked, limits_of_user(user))
+
+    return checked
+
+
+def set_user_limits(
+    node: Node, name: str, limits: Mapping[str, object], *, by: str, is_new: bool = False
+) -> None:
     """Set these limits of a user; others stay as they are.
+
+    Args:
+        node: where the user is.
+        name: of the user.
+        limits: what they are to be.
+        by: who gives the command.
+        is_new: whether the user has just been made, protected or not.
 
     Raises:
         NoSuchUser: there is no such user.
         ValueError: a limit is unknown, or no number; nothing is changed.
+        Protected: the user is, and has other limits.
 
     """
     user = user_named(node, name)
-    checked = _checked(limits, USER_LIMITS, "user-limits")
+    checked = checked_user_limits(None if is_new else user, limits)
     for limit, value in checked.items():
         _limit_user(user, limit, value)
 
@@ -72,10 +103,11 @@ def clear_user_limits(
     Raises:
         NoSuchUser: there is no such user.
         ValueError: a limit is unknown; nothing is changed.
+        Protected: the user is, and has one of them.
 
     """
     user = user_named(node, name)
-    for limit in _checked(dict.fromkeys(limits, -1), USER_LIMITS, "user-limits"):
+    for limit in checked_user_limits(user, dict.fromkeys(limits, -1)):
         _limit_user(user, limit, -1)
 
     tell(node, "user.limits.cleared", by, name=LIMITS_NAME, username=name)

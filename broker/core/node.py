@@ -22,6 +22,7 @@ from broker.core.exchange.registry import create_exchange
 from broker.core.log_exchange import LOG_EXCHANGE, LogExchange
 from broker.core.names import check_name
 from broker.core.output import OutputSet
+from broker.core.protection import check_deletion
 from broker.core.tally import Churn, VHostTally
 from broker.core.tracing import Tracer
 from broker.core.user_commands import forget_rights_in, tell
@@ -301,11 +302,21 @@ class Node:
             vhost.events = self.events
 
     def delete_vhost(self, name: str, *, by: str = "") -> bool:
-        """Delete a virtual host with all it holds; its connections are closed (rule PM-31)."""
-        vhost = self.vhosts.pop(name, None)
+        """Delete a virtual host with all it holds; its connections are closed (rule PM-31).
+
+        Returns:
+            False where there is none.
+
+        Raises:
+            Protected: it may not be deleted.
+
+        """
+        vhost = self.vhosts.get(name)
         if vhost is None:
             return False
 
+        check_deletion(vhost)
+        del self.vhosts[name]
         forget_rights_in(self, name, by=by)
         for key in [key for key in self.parameters if key[0] == name]:
             del self.parameters[key]

@@ -12,6 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.events import ACTING_USER
 from broker.core.names import check_name
+from broker.core.protection import (
+    PROTECTED,
+    check_rights_stay,
+    check_topic_rights_stay,
+    check_user_may_go,
+    check_user_stays,
+)
 from broker.errors import BrokerError
 
 if TYPE_CHECKING:
@@ -37,6 +44,7 @@ __all__ = [
     "set_topic_permissions",
     "set_user_tags",
     "tell",
+    "unprotect_user",
     "user_named",
     "vhost_named",
 ]
@@ -76,10 +84,13 @@ def put_user(
 
     Raises:
         PreconditionFailed: the name is too long.
+        Protected: the user is, and something would be another.
 
     """
     check_name("user name", name)
+    tags = tuple(tags)
     is_new = name not in node.users.users
+    check_user_stays(node.users.users.get(name), password_hash, tags)
     user = node.users.add_user(name, password_hash, tags=tags)
     if is_new:
         tell(node, "user.created", by, name=name)
@@ -99,9 +110,11 @@ def set_password_hash(
 
     Raises:
         NoSuchUser: there is no such user.
+        Protected: the user is.
 
     """
     user = user_named(node, name)
+    check_user_stays(user, password_hash, user.tags)
     node.users.add_user(name, password_hash, tags=user.tags)
     _tell_of_password(node, user, by)
 
@@ -111,11 +124,29 @@ def set_user_tags(node: Node, name: str, tags: Iterable[str], *, by: str) -> Non
 
     Raises:
         NoSuchUser: there is no such user.
+        Protected: the user is.
 
     """
     user = user_named(node, name)
-    node.users.add_user(name, user.password_hash, tags=tags)
-    tell(node, "user.tags.set", by, name=name, tags=user.tags)
+    tags = tuple(tags)
+    check_user_stays(user, user.password_hash, tags)
+    _set_tags(node, user, tags, by)
+
+
+def unprotect_user(node: Node, name: str, *, by: str) -> None:
+    """Take the protection of a user away, and nothing else.
+
+    Raises:
+        NoSuchUser: there is no such user.
+
+    """
+    user = user_named(node, name)
+    _set_tags(node, user, tuple([tag for tag in user.tags if tag != PROTECTED]), by)
+
+
+def _set_tags(node: Node, user: User, tags: tuple[str, ...], by: str) -> None:
+    node.users.add_user(user.name, user.password_hash, tags=tags)
+    tell(node, "user.tags.set", by, name=user.name, tags=user.tags)
 
 
 def delete_user(node: Node, name: str, *, by: str) -> None:
@@ -123,9 +154,11 @@ def delete_user(node: Node, name: str, *, by: str) -> None:
 
     Raises:
         NoSuchUser: there is no such user.
+        Protected: the user is.
 
     """
     user = user_named(node, name)
+    check_user_may_go(user)
     node.users.delete_user(name)
     tell(node, "user.deleted", by, name=name)
     for connection in list(node.connections):
@@ -144,10 +177,12 @@ def set_permissions(node: Node, name: str, rights: Rights, *, vhost: str, by: st
     Raises:
         NoSuchUser, NoSuchVirtualHost: one of them is not there.
         ValueError: a pattern does not compile; nothing is changed.
+        Protected: the user is, and has other rights.
 
     """
-    user_named(node, name)
+    user = user_named(node, name)
     vhost_named(node, vhost)
+    check_rights_stay(user, vhost, (rights.configure, rights.write, rights.read))
     patterns = {"configure": rights.configure, "write": rights.write, "read": rights.read}
     node.users.set_permissions(name, vhost=vhost, **patterns)
     node.rights_changed()
@@ -161,6 +196,7 @@ def clear_permissions(node: Node, name: str, *, vhost: str, by: str) -> bool:
 
     Raises:
         NoSuchUser, NoSuchVirtualHost: one of them is not there.
+        Protected: the user is.
 
     """
     user = user_named(node, name)
@@ -168,6 +204,7 @@ def clear_permissions(node: Node, name: str, *, vhost: str, by: str) -> bool:
     if user.permission(vhost) is None:
         return False
 
+    check_rights_stay(user, vhost, None)
     node.users.clear_permissions(name, vhost=vhost)
     node.rights_changed()
     tell(node, "permission.deleted", by, user=name, vhost=vhost)
@@ -182,10 +219,12 @@ def set_topic_permissions(
     Raises:
         NoSuchUser, NoSuchVirtualHost: one of them is not there.
         ValueError: a pattern does not compile; nothing is changed.
+        Protected: the user is, and has other rights.
 
     """
-    user_named(node, name)
+    user = user_named(node, name)
     vhost_named(node, vhost)
+    check_topic_rights_stay(user, vhost, rights.exchange, (rights.write, rights.read))
     patterns = {"exchange": rights.exchange, "write": rights.write, "read": rights.read}
     node.users.set_topic_permissions(name, vhost=vhost, **patterns)
     node.rights_changed()
@@ -199,10 +238,12 @@ def clear_topic_permissions(
 
     Raises:
         NoSuchUser, NoSuchVirtualHost: one of them is not there.
+        Protected: the user is.
 
     """
     user = user_named(node, name)
     vhost_named(node, vhost)
+    check_topic_rights_stay(user, vhost, exchange, None)
     count = len(user.topic_permissions)
     node.users.clear_topic_permissions(name, vhost=vhost, exchange=exchange)
     if len(user.topic_permissions) == count:

@@ -14,9 +14,15 @@ from broker.auth.passwords import ARGON2ID, HASHING_ALGORITHM_DEFAULT, new_passw
 from broker.auth.permissions import Permission, TopicPermission
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange
-from broker.core.limit_commands import set_user_limits, set_vhost_limits
+from broker.core.limit_commands import checked_user_limits, set_user_limits, set_vhost_limits
 from broker.core.parameter_commands import Parameter, set_global_parameter
 from broker.core.policy import PolicyInvalid, policy_from_plain
+from broker.core.protection import (
+    Protected,
+    check_rights_stay,
+    check_topic_rights_stay,
+    check_user_stays,
+)
 from broker.core.queue_commands import QueueRequest, declare_queue
 from broker.core.user_commands import (
     TopicRights,
@@ -38,7 +44,7 @@ from broker.management.definition_rows import OWN_HASH
 from broker.management.errors import BadRequest
 from broker.management.json_text import read_json
 from broker.management.parameters import apply_parameter
-from broker.management.users import PROTECTED, password_hash_in
+from broker.management.users import password_hash_in
 from broker.management.vhosts import metadata_in
 from broker.wire.tables import Field
 
@@ -257,7 +263,7 @@ class Importer:
 
             try:
                 read(entry, at)
-            except (BadRequest, PolicyInvalid, ValueError) as fault:
+            except (BadRequest, PolicyInvalid, Protected, ValueError) as fault:
                 self._problems.append(_told(at, fault))
 
     def _add(self, at: str, vhost: str | None, apply: Callable[[], None]) -> None:
@@ -308,22 +314,20 @@ class Importer:
         password_hash = password_hash_in(entry, node.random_bytes, wanted, algorithm=algorithm)
         tags = tags_of(entry.get("tags", []))
         known = node.users.users.get(name)
-        is_same = known is not None and (password_hash, tags) == (known.password_hash, known.tags)
-        if known is not None and PROTECTED in known.tags and not is_same:
-            raise BadRequest(f"user '{name}' is protected from changes")
-
+        check_user_stays(known, password_hash, tags)
         limits = object_of(entry, "limits")
+        checked_user_limits(known, limits)
         granted = {
             vhost: rights_in(value) for vhost, value in object_of(entry, "permissions").items()
         }
-        is_new = name not in node.users.users
+        is_new = known is None
         by = self._by
         self._new_users.add(name)
 
         def apply() -> None:
             put_user(node, name, password_hash, tags=tags, by=by)
             if limits:
-                set_user_limits(node, name, limits, by=by)
+                set_user_limits(node, name, limits, by=by, is_new=is_new)
 
         self._add(at, None, apply)
         if is_new and granted:
@@ -371,6 +375,7 @@ class Importer:
         vhost = self._place_of(entry)
         rights = rights_in(entry)
         Permission(*rights)
+        check_rights_stay(node.users.users.get(user), vhost, rights)
         by = self._by
         self._add(at, None, lambda: set_permissions(node, user, rights, vhost=vhost, by=by))
 
@@ -380,6 +385,9 @@ class Importer:
         vhost = self._place_of(entry)
         rights = TopicRights(
             text_of(entry, "exchange"), text_of(entry, "write"), text_of(entry, "read")
+        )
+        check_topic_rights_stay(
+            node.users.users.get(user), vhost, rights.exchange, (rights.write, rights.read)
         )
         variables = {"username": user, "vhost": vhost}
         TopicPermission(rights.exchange, write=rights.write, read=rights.read, variables=variables)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.policy import PolicyInvalid
+from broker.core.protection import Protected
 from broker.core.user_commands import NoSuchUser, NoSuchVirtualHost
 from broker.errors import (
     AccessRefused,
@@ -112,6 +113,9 @@ def problem_of(error: Exception) -> HTTPProblem | None:
 
     if isinstance(error, NoSuchUser | NoSuchVirtualHost):
         return NotThere()
+
+    if isinstance(error, Protected):
+        return BadRequest(str(error))
 
     if isinstance(error, PolicyInvalid):
         return BadRequest(f"Validation failed\n\n{error}\n")

@@ -12,10 +12,17 @@ from broker.auth.passwords import (
     parse_password_hash,
 )
 from broker.core.limit_commands import clear_user_limits, limits_of_user, set_user_limits
-from broker.core.user_commands import Rights, delete_user, put_user, set_permissions
+from broker.core.protection import PROTECTED, check_user_may_go, is_protected
+from broker.core.user_commands import (
+    Rights,
+    delete_user,
+    put_user,
+    set_permissions,
+    unprotect_user,
+)
 from broker.management.arguments import object_of, rights_in, tags_of
 from broker.management.auth import ADMINISTRATOR, ANYBODY
-from broker.management.call import answer, created, done
+from broker.management.call import answer, created, done, is_from_local_socket
 from broker.management.errors import BadRequest, HTTPProblem, NotAuthorised, NotThere
 from broker.management.paging import answer_list, columns_of, pick
 from broker.management.routes import Route
@@ -30,10 +37,7 @@ if TYPE_CHECKING:
     from broker.management.call import Call
     from broker.management.json_text import JSON
 
-__all__ = ["PROTECTED", "ROUTES", "password_hash_in", "password_hash_of", "user_row"]
-
-PROTECTED: Final = "protected"
-"""The tag of users that are not changed by way of HTTP."""
+__all__ = ["ROUTES", "password_hash_in", "password_hash_of", "user_row"]
 
 
 def user_row(user: User) -> JSON:
@@ -156,7 +160,6 @@ async def put_one(call: Call) -> web.Response:
     node = call.node
     name = call["user"]
     known = node.users.users.get(name)
-    _check_unprotected(known)
     tags = _tags_in(body)
     password_hash = await password_hash_of(node, body)
     limits = object_of(body, "limits")
@@ -165,10 +168,15 @@ async def put_one(call: Call) -> web.Response:
     if not name:
         raise BadRequest("a user has a name")
 
+    is_lift = known is not None and _lifts_protection(call, known, password_hash, tags)
+
     def make() -> None:
+        if is_lift:
+            unprotect_user(node, name, by=by)
+
         put_user(node, name, password_hash, tags=tags, by=by)
         if limits:
-            set_user_limits(node, name, limits, by=by)
+            set_user_limits(node, name, limits, by=by, is_new=known is None)
 
         if known is None:
             _grant(call, name, granted)
@@ -187,14 +195,20 @@ def _grant(call: Call, name: str, granted: dict[str, Rights]) -> None:
             set_permissions(call.node, name, rights, vhost=vhost, by=call.caller.name)
 
 
-def _check_unprotected(user: User | None) -> None:
-    if user is not None and PROTECTED in user.tags:
-        raise BadRequest(f"user '{user.name}' is protected from changes")
+def _lifts_protection(
+    call: Call, known: User, password_hash: PasswordHash | None, tags: tuple[str, ...]
+) -> bool:
+    """Whether the tag of protected users is taken away, and nothing else is changed: that may be
+    done by whoever can open the socket in the data directory, and by nobody from elsewhere.
+    RabbitMQ: by its command line, which is on the same machine too.
+    """
+    rest = tuple(tag for tag in known.tags if tag != PROTECTED)
+    is_same = (password_hash, tags) == (known.password_hash, rest)
+    return is_same and is_protected(known) and is_from_local_socket(call.request)
 
 
 async def delete_one(call: Call) -> web.Response:
     user = _user_in_path(call)
-    _check_unprotected(user)
     node = call.node
     by = call.caller.name
     await call.site.change(lambda: delete_user(node, user.name, by=by))
@@ -209,10 +223,12 @@ async def delete_many(call: Call) -> web.Response:
     node = call.node
     by = call.caller.name
     doomed = [name for name in names if isinstance(name, str) and name in node.users.users]
-    for name in doomed:
-        _check_unprotected(node.users.users[name])
 
     def delete() -> None:
+        # All of them or none.
+        for name in doomed:
+            check_user_may_go(node.users.users[name])
+
         for name in doomed:
             delete_user(node, name, by=by)
 
@@ -247,7 +263,6 @@ async def get_limits(call: Call) -> web.Response:
 async def put_limit(call: Call) -> web.Response:
     value = (await call.body("value"))["value"]
     user = _user_in_path(call)
-    _check_unprotected(user)
     node = call.node
     by = call.caller.name
     try:
@@ -262,7 +277,6 @@ async def put_limit(call: Call) -> web.Response:
 
 async def delete_limit(call: Call) -> web.Response:
     user = _user_in_path(call)
-    _check_unprotected(user)
     node = call.node
     by = call.caller.name
     try:

@@ -10,6 +10,7 @@ from broker.core.limit_commands import (
     limits_of_vhost,
     set_vhost_limits,
 )
+from broker.core.protection import Protected
 from broker.core.user_commands import Rights, set_permissions
 from broker.core.vhost_commands import set_vhost_metadata
 from broker.core.vhost_metadata import VHostMetadata
@@ -140,15 +141,12 @@ async def put_vhost(call: Call) -> web.Response:
 async def delete_vhost(call: Call) -> web.Response:
     node = call.node
     name = call["vhost"]
-    if call.vhost.metadata.is_protected:
-        raise HTTPProblem(
-            412,
-            "precondition_failed",
-            f"Refusing to delete virtual host '{name}' because it is protected from deletion",
-        )
-
     by = call.caller.name
-    await call.site.change(lambda: node.delete_vhost(name, by=by))
+    try:
+        await call.site.change(lambda: node.delete_vhost(name, by=by))
+    except Protected as problem:
+        raise HTTPProblem(412, "precondition_failed", str(problem)) from None
+
     return done()
 
 

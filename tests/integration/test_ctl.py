@@ -581,6 +581,28 @@ def test_the_replica_of_a_quorum_queue_is_told(house: House, client: Any) -> Non
     assert house.ctl.line("quorum_status nowhere").status == 69
 
 
+def test_ctl_changes_no_protected_user_but_may_end_the_protection(house: House) -> None:
+    house.ctl.does("add_user root secret")
+    house.ctl.does("set_permissions root a b c")
+    house.ctl.does("set_user_tags root administrator protected")
+    for line in (
+        "change_password root other",
+        "clear_password root",
+        "delete_user root",
+        "set_permissions root x y z",
+        "clear_permissions root",
+        "set_user_limits root '{\"max-connections\":0}'",
+        "set_user_tags root monitoring protected",
+        "set_user_tags root monitoring",
+        "set_user_tags root",
+    ):
+        outcome = house.ctl.line(f"-q {line}")
+        assert outcome == (69, "", "Error: user 'root' is protected from changes\n"), line
+
+    house.ctl.does("set_user_tags root administrator")
+    house.ctl.does("delete_user root")
+
+
 def test_virtual_hosts_are_described_and_protected(house: House) -> None:
     house.ctl.does("add_vhost --description shop --tags a,b --default-queue-type quorum shop")
     columns = "name description tags default_queue_type protected_from_deletion tracing"

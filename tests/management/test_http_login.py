@@ -165,52 +165,6 @@ async def test_passwords_in_definitions_are_hashed_as_others_are() -> None:
         assert (await client.post("/definitions", {"users": users})).status == 400
 
 
-# -- protected
-
-
-async def test_a_protected_user_is_changed_by_no_definition() -> None:
-    async with http_broker() as client:
-        await client.put("/users/root", {"password": "pw", "tags": "administrator,protected"})
-        document = (await client.get("/definitions")).facts
-        assert (await client.post("/definitions", document)).status == 204, "as it is it may come"
-        rows = [{"name": "root", "password": "other", "tags": "administrator"}]
-        refused = await client.post("/definitions", {"users": rows})
-        assert refused.status == 400
-        assert "protected from changes" in str(refused.facts["reason"])
-        assert (await client.delete("/users/root")).status == 400
-
-
-async def test_a_protected_virtual_host_stays_so_whatever_a_definition_says() -> None:
-    async with http_broker() as client:
-        await client.put("/vhosts/kept", {"protected_from_deletion": True})
-        metadata = {"protected_from_deletion": False, "description": "old"}
-        body = {"vhosts": [{"name": "kept", "metadata": metadata}]}
-        assert (await client.post("/definitions", body)).status == 204
-        facts = (await client.get("/vhosts/kept")).facts
-        assert facts["description"] == "old"
-        assert facts["protected_from_deletion"] is True
-        assert (await client.delete("/vhosts/kept")).status == 412
-
-
-async def test_a_protected_user_is_not_locked_out_by_limits() -> None:
-    async with http_broker() as client:
-        await client.put("/users/root", {"password": "pw", "tags": "administrator,protected"})
-        for answer in (
-            await client.put("/user-limits/root/max-connections", {"value": 0}),
-            await client.ask("DELETE", "/user-limits/root/max-connections"),
-        ):
-            assert answer.status == 400
-            assert "protected from changes" in str(answer.facts["reason"])
-
-
-async def test_a_virtual_host_is_protected_by_the_configuration() -> None:
-    config = {"vhosts": {"/": {}, "kept": {"protected_from_deletion": True}}}
-    async with http_broker(config) as client:
-        assert (await client.get("/vhosts/kept")).facts["protected_from_deletion"] is True
-        assert (await client.delete("/vhosts/kept")).status == 412
-        assert (await client.delete("/vhosts/%2F")).status == 204
-
-
 # -- other sites
 
 

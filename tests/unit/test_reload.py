@@ -251,6 +251,23 @@ async def test_with_prune_it_goes(scene: Scene) -> None:
     assert "config.pruned" in [event for event, _ in scene.records]
 
 
+async def test_what_is_protected_is_not_pruned(scene: Scene) -> None:
+    node = scene.node
+    spare = node.vhosts["spare"]
+    spare.metadata = spare.metadata._replace(is_protected=True)
+    doomed = next(name for name in node.users.users if name != "app")
+    user = node.users.users[doomed]
+    node.users.add_user(doomed, user.password_hash, tags=(*user.tags, "protected"))
+    scene.write(FEWER)
+    outcome = await scene.reload(prunes=True)
+    assert "orphan vhosts.spare: protected, and so it stays" in lines(outcome)
+    assert f"orphan users.{doomed}: protected, and so it stays" in lines(outcome)
+    assert not {"vhosts.spare", f"users.{doomed}"} & set(outcome.pruned)
+    assert "spare" in node.vhosts
+    assert doomed in node.users.users
+    assert sorted(node.vhosts["/"].queues) == ["in"], "the rest went"
+
+
 async def test_what_was_reported_once_can_be_pruned_later(scene: Scene) -> None:
     scene.write(FEWER)
     await scene.reload()
