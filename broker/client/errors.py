@@ -80,8 +80,7 @@ class Unroutable(ToolkitError):
     """A message that no queue took, and that is therefore nowhere."""
 
     left: tuple[str, ...] = ()
-    """Of a replay of dead letters: the ids of those that stay where they were, and are nowhere else.
-    """
+    """Of a replay of dead letters: the ids of those that stay where they were."""
 
 
 class QueueFull(Unroutable):

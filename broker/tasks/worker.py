@@ -157,7 +157,8 @@ class Worker:
             )
 
         if not is_remembered and given is None and self.tasks.once is not None:
-            raise InvalidValue(
+            # No error: tasks can be registered later.
+            LOG.warning(
                 "there is an idempotency store, and no task uses it: say "
                 "guarantee='effectively_once', or leave once= out"
             )

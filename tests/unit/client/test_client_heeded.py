@@ -106,7 +106,6 @@ def worker(tasks: dict[str, Any], options: dict[str, Any], **settings: Any) -> o
         (MemoryResults, {"count_max": 0}, "count_max"),
         (RedisResults, {"prefix": 5}, "prefix"),
         # workers
-        (worker, {"tasks": {"once": MemoryOnce()}, "options": {}}, "no task uses it"),
         (worker, {"tasks": {}, "options": {}, "lease": 60}, "lease is about"),
         (worker, {"tasks": {}, "options": {}, "queues": ()}, "queues is empty"),
         (
@@ -150,6 +149,16 @@ def test_what_would_not_be_heeded_is_refused(
 )  # fmt: skip
 def test_what_is_heeded_is_not(make: Callable[..., object], given: dict[str, Any]) -> None:
     make(**given)
+
+
+def test_a_store_that_nothing_uses_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    """It is no error, as tasks can be registered later."""
+    worker({"once": MemoryOnce()}, {})
+    assert "no task uses it" in caplog.text
+    caplog.clear()
+    worker({"once": MemoryOnce(), "guarantee": "effectively_once"}, {})
+    worker({"once": MemoryOnce()}, {}, guarantee="at_least_once")
+    assert not caplog.text
 
 
 async def test_a_policy_beside_acknowledging_first_is_refused() -> None:
