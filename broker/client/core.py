@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from broker.client.spec import QueueSpec
     from broker.client.wire import Outgoing
 
-__all__ = ["Core", "HandledIds"]
+__all__ = ["Attempts", "Core", "HandledIds"]
 
 HANDLED_MAX: Final = 100_000
 """Ids that are remembered for ``dedupe_window`` at most, the newest: some ten megabytes."""
+ATTEMPTS_MAX: Final = 10_000
 
 
 class HandledIds:
@@ -62,6 +63,32 @@ class HandledIds:
             del self._until[key]
 
 
+class Attempts:
+    """Which attempt the next one is of messages that could not be sent again, and were handed back.
+
+    A message tells its attempt itself, but only a copy of it can tell another one.
+    """
+
+    def __init__(self, size_max: int = ATTEMPTS_MAX) -> None:
+        self._attempts: OrderedDict[tuple[str, str], int] = OrderedDict()
+        self._size_max = size_max
+
+    def note(self, queue: str, message_id: str, attempt: int) -> None:
+        """The next one is that; of the oldest messages it is forgotten."""
+        self._attempts[(queue, message_id)] = attempt
+        self._attempts.move_to_end((queue, message_id))
+        while len(self._attempts) > self._size_max:
+            self._attempts.popitem(last=False)
+
+    def of(self, queue: str, message_id: str) -> int:
+        """Return which attempt it is; 0 if it tells that itself."""
+        return self._attempts.get((queue, message_id), 0)
+
+    def forget(self, queue: str, message_id: str) -> None:
+        """It has come to an end, or a copy of it tells."""
+        self._attempts.pop((queue, message_id), None)
+
+
 class Core:
     """One client, as its parts see it."""
 
@@ -78,6 +105,7 @@ class Core:
         """Of queues that others declare, and that one was told about."""
 
         self.handled = HandledIds()
+        self.attempts = Attempts()
         self.closers: list[Callable[[], Awaitable[None]]] = []
         """What has to be done before the connection is closed."""
 

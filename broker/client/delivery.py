@@ -40,7 +40,8 @@ __all__ = ["Delivery"]
 T = TypeVar("T")
 
 FULL_WAIT_S: Final = 1.0
-"""How long to wait for room in a queue that refuses a message that is to be tried again."""
+"""How long to wait at least before the next attempt of a message without an id, where its queue is
+full: its attempts are not counted then."""
 
 
 class Delivery(Generic[T]):
@@ -75,7 +76,10 @@ class Delivery(Generic[T]):
         self._timeout: asyncio.Timeout | None = None
         self._expiry: asyncio.TimerHandle | None = None
         self.id: str = raw.header.properties.message_id or ""
-        self.attempt: int = wire.attempt_of(raw, counts_failures_alone=source.counts_failures_alone)
+        self.attempt: int = max(
+            wire.attempt_of(raw, counts_failures_alone=source.counts_failures_alone),
+            source.core.attempts.of(source.queue, self.id),
+        )
 
     def __repr__(self) -> str:
         state = "settled" if self._is_settled else "not settled"
@@ -241,7 +245,7 @@ class Delivery(Generic[T]):
             return False
 
         self._source.note_handled(self.id)
-        return await self._answer(self._source.ack(self._tag))
+        return await self._answer(self._forget_it())
 
     async def requeue(self) -> bool:
         """Hand it back to the queue, for anybody, at once; no attempt is counted."""
@@ -277,6 +281,8 @@ class Delivery(Generic[T]):
             await self._send_again(again, delay)
         except LinkLost:
             return False
+        except QueueFull:
+            return await self._keep(cause, delay)
         except InvalidValue:
             # It has grown, by what is to be told of it or by its size, and cannot be sent any more.
             # Handed back it would come again for ever.
@@ -286,7 +292,31 @@ class Delivery(Generic[T]):
             raise
 
         self._tell("retried", cause, delay)
-        return await source.ack(self._tag)
+        return await self._forget_it()
+
+    async def _keep(self, cause: BaseException | None, delay: float) -> bool:
+        """Hand it back to its full queue, which takes back what it would not take anew.
+
+        To wait for room with the message in hand could keep the only consumer from making any.
+        """
+        source = self._source
+        try:
+            if self.id:
+                source.core.attempts.note(self.queue, self.id, self.attempt + 1)
+            else:
+                await source.wait(FULL_WAIT_S - delay)
+        except LinkLost:
+            return False
+        except asyncio.CancelledError:
+            await source.nack(self._tag)
+            raise
+
+        self._tell("retried", cause, delay)
+        return await source.nack(self._tag)
+
+    async def _forget_it(self) -> bool:
+        self._source.core.attempts.forget(self.queue, self.id)
+        return await self._source.ack(self._tag)
 
     async def dead(
         self, error: BaseException | str | None = None, *, reason: str = "rejected"
@@ -366,14 +396,9 @@ class Delivery(Generic[T]):
             return
 
         # What waits at the broker would be lost if the queue was full when its time has come. So it
-        # is kept here, not acknowledged, until the queue has taken it.
+        # is kept here, not acknowledged.
         await source.wait(delay)
-        while True:
-            try:
-                await source.publish("", self.queue, message)
-                return
-            except QueueFull:
-                await source.wait(FULL_WAIT_S)
+        await source.publish("", self.queue, message)
 
     async def _bury(self, error: BaseException | str | None, reason: str) -> bool:
         """Put it with the dead letters of its queue, or leave that to the broker."""
@@ -393,7 +418,7 @@ class Delivery(Generic[T]):
         try:
             if not source.keeps_dead_letters:
                 self._tell("dropped", cause)
-                return await source.ack(self._tag)
+                return await self._forget_it()
 
             await source.publish_dead(DEAD_EXCHANGE, self.queue, letter)
         except LinkLost:
@@ -411,7 +436,7 @@ class Delivery(Generic[T]):
             raise
 
         self._tell("dead", cause)
-        return await source.ack(self._tag)
+        return await self._forget_it()
 
     async def _bury_elsewhere(
         self, letter: wire.Outgoing, problem: ToolkitError, cause: BaseException | None
@@ -424,6 +449,7 @@ class Delivery(Generic[T]):
         is_nowhere = type(problem) in (Unroutable, QueueNotFound)
         if await source.is_buried_by_others():
             self._tell("dead", cause)
+            source.core.attempts.forget(self.queue, self.id)
             return await source.reject(self._tag)
 
         if is_nowhere or isinstance(problem, InvalidValue):
@@ -437,7 +463,7 @@ class Delivery(Generic[T]):
 
         await source.publish_dead(DEAD_EXCHANGE, self.queue, letter)
         self._tell("dead", cause)
-        return await source.ack(self._tag)
+        return await self._forget_it()
 
     def _tell(self, kind: str, error: BaseException | None, delay: float = 0.0) -> None:
         event = ClientEvent(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from broker.client import (
     Delivery,
     Exponential,
     Fixed,
+    QueueFull,
     QueueSpec,
     Retry,
     connect,
@@ -309,20 +312,57 @@ async def test_without_dead_letters_it_is_gone_and_that_is_told(client: Client, 
 async def test_a_full_queue_takes_back_what_is_to_be_tried_again(
     client: Client, name: Name
 ) -> None:
-    """What comes due while a queue refuses it would be lost: so it is held until there is room."""
+    """What comes due while a queue refuses it is lost, and to wait for room could take for ever."""
     orders = name("orders")
     await client.declare(orders, QueueSpec(max_length=1, retry=Retry(3, Fixed(0.01))))
     await client.send(orders, "fails")
     delivery = await take(client, orders)
     await client.send(orders, "fills it up")
-    failing = asyncio.create_task(delivery.fail("no"))
-    async with await take(client, orders) as body:
-        assert body == "fills it up"
-
-    assert await failing
+    assert await delivery.fail("no")
+    again = await take(client, orders)
+    assert (again.body, again.attempt) == ("fails", 2)
+    assert await again.requeue()
     again = await take(client, orders)
     assert (again.body, again.attempt) == ("fails", 2)
     await again.ack()
+    async with await take(client, orders) as body:
+        assert body == "fills it up"
+
+    await client.send(orders, "another one", id=again.id)
+    async with await take(client, orders):
+        assert (await client.stats(orders)).ready == 0
+
+
+@pytest.mark.parametrize("prefetch", [1, 3])
+async def test_the_only_consumer_of_a_full_queue_gets_to_the_end_of_it(
+    client: Client, name: Name, kind: Any, prefetch: int
+) -> None:
+    """It fails each message three times, and nobody else makes any room."""
+    orders = name("orders")
+    spec = QueueSpec(kind=kind, max_length=3, retry=Retry(3, Fixed(0.01)))
+    await client.declare(orders, spec)
+    failed: Counter[int] = Counter()
+    may_begin = asyncio.Event()
+
+    async def fail(delivery: Delivery[int]) -> None:
+        await may_begin.wait()
+        failed[delivery.body] += 1
+        raise OSError("no")
+
+    heard = Heard(client)
+    async with await client.consume(orders, fail, prefetch=prefetch):
+        sent = 0
+        with contextlib.suppress(QueueFull):
+            while sent < 100:
+                await client.send(orders, sent)
+                sent += 1
+
+        assert 3 < sent < 100
+        may_begin.set()
+        await asyncio.wait_for(heard.wait_for("dead", sent), 15)
+
+    assert failed == dict.fromkeys(range(sent), 3)
+    assert [letter.attempt for letter in await client.dead(orders).list()] == [3] * sent
 
 
 async def test_the_topic_and_the_priority_stay_over_attempts(client: Client, name: Name) -> None:
