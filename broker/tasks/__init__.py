@@ -27,7 +27,7 @@ from broker.tasks.once.memory import MemoryOnce
 from broker.tasks.once.postgres import PostgresOnce
 from broker.tasks.once.redis import RedisOnce
 from broker.tasks.once.sqlite import SqliteOnce
-from broker.tasks.outcome import Outcome, Status, TaskCancelled
+from broker.tasks.outcome import Outcome, Status, TaskCancelled, TaskExpired
 from broker.tasks.partition import Partitions, partition_of, stable_hash
 from broker.tasks.results.amqp import AmqpResults
 from broker.tasks.results.base import ResultBackend
@@ -66,6 +66,7 @@ __all__ = [
     "Status",
     "Task",
     "TaskCancelled",
+    "TaskExpired",
     "TaskFailed",
     "Tasks",
     "Worker",

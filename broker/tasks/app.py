@@ -20,6 +20,7 @@ from broker.client.link import check_url
 from broker.client.patience import ANSWER_S, at_most
 from broker.client.retry import NO_RETRY, Retry
 from broker.client.spec import QueueSpec, check_queue_name
+from broker.tasks.dropped import Dropped, may_drop
 from broker.tasks.events import Callbacks, Event, EventCallback
 from broker.tasks.identity import key_of
 from broker.tasks.link import Link
@@ -127,6 +128,8 @@ class Tasks:
         self._periodic: dict[str, Periodic] = {}
         self._links: PerLoop[Link] = PerLoop()
         self._opening: PerLoop[asyncio.Lock] = PerLoop()
+        self._dropped: PerLoop[Dropped] = PerLoop()
+        self.may_drop = may_drop(self.spec)
         self._sender = Sender(self)
 
     def _check_settings(self) -> None:
@@ -374,6 +377,28 @@ class Tasks:
 
         return link
 
+    async def watch(self, link: Link, queue: str) -> None:
+        """Tell the senders of tasks of a queue, if the broker drops one."""
+        if not self.spec.has_dead_letters:
+            return
+
+        dropped = self._dropped.get()
+        if dropped is None or dropped.link is not link:
+            dropped = self._dropped.set(Dropped(self, link))
+
+        await dropped.watch(queue)
+
+    async def watch_all(self, link: Link) -> None:
+        """Do so of the queues of all tasks that this can happen to."""
+        if self.results is None:
+            return
+
+        for task in self._tasks.values():
+            options = task.options
+            if options.result and (options.ttl is not None or self.may_drop):
+                for queue in options.queues:
+                    await self.watch(link, queue)
+
     def current_link(self) -> Link | None:
         """Return the running loop's connections, if they are open."""
         return self._links.get()
@@ -386,6 +411,10 @@ class Tasks:
         """
         await at_most(grace, self.callbacks.finish())
         link = self._links.pop()
+        dropped = self._dropped.pop()
+        if dropped is not None:
+            await dropped.close()
+
         stores = [one.close() for one in (self.results, self.once) if one is not None]
         await at_most(ANSWER_S, asyncio.gather(*stores))
         if link is not None:

@@ -43,7 +43,10 @@ class Handle(Generic[R]):
     async def outcome(self) -> Outcome:
         """Return how far it is, and what came of it if it is done.
 
-        A task that nothing is known of is pending: it waits, or runs, or its result is too old.
+        A task that nothing is known of is pending: it waits, or runs, or its result is too old. One
+        that the broker has taken out of its queue is ``expired``, or ``failed`` if that was not for
+        its age, as soon as the broker has done so; where the queue has no dead letters, nobody
+        hears of that, and it is pending.
         """
         link = await self._app.link()
         stored = await self._results.get(self._key, link=link)
@@ -61,6 +64,7 @@ class Handle(Generic[R]):
 
         Raises:
             TaskFailed: it raised; the text and ``remote_traceback`` say what.
+            TaskExpired: it was not run, as its ``ttl`` was over before a worker had it.
             ResultTimeout: it is not done yet.
 
         """

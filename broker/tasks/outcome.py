@@ -16,7 +16,7 @@ from broker.client.texts import text_of, writable
 if TYPE_CHECKING:
     from broker.client.codecs import Codecs
 
-__all__ = ["Failure", "Outcome", "Status"]
+__all__ = ["Failure", "Outcome", "Status", "TaskCancelled", "TaskExpired"]
 
 TRACEBACK_CHARACTERS_MAX: Final = 20_000
 MESSAGE_CHARACTERS_MAX: Final = 5_000
@@ -33,6 +33,8 @@ class Status(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     CANCELLED = "cancelled"
+    EXPIRED = "expired"
+    """It waited in its queue for longer than it may, and the broker has taken it out."""
 
     @property
     def is_final(self) -> bool:
@@ -40,7 +42,7 @@ class Status(StrEnum):
         return self in FINAL
 
 
-FINAL: Final = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED})
+FINAL: Final = frozenset({Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.EXPIRED})
 
 
 class Failure(NamedTuple):
@@ -92,6 +94,9 @@ class Outcome(NamedTuple):
         if self.status is Status.CANCELLED:
             return TaskCancelled("the task was cancelled")
 
+        if self.status is Status.EXPIRED:
+            return TaskExpired("the task has waited in its queue for longer than it may")
+
         failure = self.failure
         if failure is None:
             return None
@@ -139,3 +144,7 @@ class RemoteFailure(TaskFailed):
 
 class TaskCancelled(TaskFailed):
     """A task was cancelled before it had done its work."""
+
+
+class TaskExpired(TaskFailed):
+    """A task was not run, as its ``ttl`` was over before a worker had it."""

@@ -58,6 +58,8 @@ class Sender:
         reply_to = ""
         if options.result and app.results is not None:
             reply_to = await app.results.prepare(link)
+            if options.ttl is not None or app.may_drop:
+                await app.watch(link, queue)
 
         task_id = options.key or new_id()
         if app.callbacks.want("queued"):

@@ -225,6 +225,7 @@ class Worker:
         for name, spec in app.queues().items():
             await link.declare(name, spec)
 
+        await app.watch_all(link)
         self._executor = ThreadPoolExecutor(
             self.concurrency, thread_name_prefix=f"{THREAD_NAME}-{app.name}"
         )

@@ -38,6 +38,8 @@ __all__ = ["AmqpResults"]
 
 PROGRESS: Final = "progress"
 """What the type of messages has that are not final, in a second line; in the first is the task."""
+GIVES_WAY: Final = "dropped"
+"""What it has there of messages that give way to another one."""
 RETRY_S: Final = 0.2
 
 
@@ -63,8 +65,10 @@ class _Inbox:
 
     def _arrive(self, message: Received) -> None:
         given = message.properties
-        name, _, progress = (given.message_type or "").partition("\n")
-        stored = Stored(given.content_type or "", message.body, not progress)
+        name, mark = _split(given.message_type)
+        stored = Stored(
+            given.content_type or "", message.body, mark != PROGRESS, gives_way=mark == GIVES_WAY
+        )
         self.kept.put(key_of(name, given.message_id or ""), stored)
         self.link.port.ack(message)
 
@@ -103,7 +107,10 @@ class AmqpResults(ResultBackend):
 
     async def store(self, key: str, stored: Stored, *, link: Link, reply_to: str) -> None:
         name, task_id = parts_of(key)
-        kind = name if stored.is_final else f"{name}\n{PROGRESS}"
+        kind = name
+        if not stored.is_final or stored.gives_way:
+            kind = f"{name}\n{GIVES_WAY if stored.gives_way else PROGRESS}"
+
         props = template(stored.content_type, kind, is_persistent=self.is_shared).with_id(task_id)
         if not self.is_shared:
             if reply_to:
@@ -221,8 +228,13 @@ def _arguments(ttl_s: float, *, is_single: bool) -> dict[str, FieldValue]:
 
 def _stored(message: DeliveredMessage) -> Stored:
     props = message.header.properties
-    is_final = "\n" not in (props.message_type or "")
+    is_final = _split(props.message_type)[1] != PROGRESS
     return Stored(props.content_type or "", message.body, is_final)
+
+
+def _split(message_type: str | None) -> tuple[str, str]:
+    name, _, mark = (message_type or "").partition("\n")
+    return name, mark
 
 
 def _digest(text: str, size: int) -> str:

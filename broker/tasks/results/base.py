@@ -26,6 +26,9 @@ class Stored(NamedTuple):
     content_type: str
     body: bytes
     is_final: bool = True
+    gives_way: bool = False
+    """Whether it is not to take the place of a final one; whoever stores it has looked, where one
+    can: see :mod:`broker.tasks.dropped`."""
 
 
 class ResultBackend(ABC):

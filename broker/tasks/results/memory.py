@@ -55,6 +55,10 @@ class MemoryResults(ResultBackend):
     def put(self, key: str, stored: Stored) -> None:
         """Keep what came of a task, from any thread."""
         with self._lock:
+            there = self._look(key) if stored.gives_way else None
+            if there is not None and there.is_final:
+                return
+
             self._kept.pop(key, None)
             self._kept[key] = (self._clock() + self.ttl_s, stored)
             self._drop_old()

@@ -59,7 +59,7 @@ class PostgresResults(ResultBackend):
         self._listeners: PerLoop[_Listener] = PerLoop()
 
     async def store(self, key: str, stored: Stored, *, link: Link, reply_to: str) -> None:
-        content_type, body, is_final = stored
+        content_type, body, is_final, _ = stored
         async with self._link.acquire() as connection, connection.transaction():
             await connection.execute(
                 self._sql(STORE), key, content_type, body, is_final, self.ttl_s

@@ -14,12 +14,15 @@ import pytest_asyncio
 from broker.client import Client, connect
 from broker.client.spec import dead_queue_name
 from broker.embedded import Broker
-from broker.tasks import Tasks
+from broker.tasks import AmqpResults, MemoryResults, PostgresResults, RedisResults, Tasks
 from tests.helpers.proxy import Proxy
+from tests.helpers.servers import postgres_server, redis_server
 from tests.helpers.toolkit import LIVE_URL
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from broker.tasks import ResultBackend
 
 HERE = Path(__file__).parent
 
@@ -82,6 +85,33 @@ async def name(url: str) -> AsyncIterator[Callable[[str], str]]:
                 await cleaner.delete(one)
 
 
+@pytest.fixture(scope="session")
+def redis_url() -> Iterator[str]:
+    with redis_server() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_dsn() -> Iterator[str]:
+    with postgres_server() as dsn:
+        yield dsn
+
+
+@pytest.fixture(params=["amqp", "shared", "memory", "redis", "postgres"])
+def results(request: pytest.FixtureRequest) -> ResultBackend:
+    """A back end of each kind."""
+    if request.param == "redis":
+        return RedisResults(request.getfixturevalue("redis_url"))
+
+    if request.param == "postgres":
+        return PostgresResults(request.getfixturevalue("postgres_dsn"))
+
+    if request.param == "memory":
+        return MemoryResults()
+
+    return AmqpResults(shared=request.param == "shared")
+
+
 @pytest_asyncio.fixture
 async def make(url: str) -> AsyncIterator[Callable[..., Tasks]]:
     """Make applications; their queues are deleted after the test."""
@@ -99,6 +129,6 @@ async def make(url: str) -> AsyncIterator[Callable[..., Tasks]]:
 
     async with connect(url) as client:
         for tasks in made:
-            for queue in [*tasks.queues(), f"{tasks.name}.beat"]:
+            for queue in [*tasks.queues(), f"{tasks.name}.beat", f"{tasks.name}.dropped"]:
                 await client.delete(queue)
                 await client.delete(f"{queue}.dead")

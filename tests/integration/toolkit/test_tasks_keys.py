@@ -8,40 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.client import connect
-from broker.tasks import (
-    AmqpResults,
-    MemoryOnce,
-    MemoryResults,
-    PostgresResults,
-    RedisResults,
-    Status,
-    TaskCancelled,
-    Worker,
-)
-from tests.helpers.servers import postgres_server, redis_server
+from broker.tasks import MemoryOnce, Status, TaskCancelled, Worker
 from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from broker.tasks import ResultBackend, Tasks
 
 WAIT_S = 10
-
-
-@pytest.fixture(params=["amqp", "shared", "memory", "redis", "postgres"])
-def results(request: pytest.FixtureRequest) -> Iterator[ResultBackend]:
-    """A back end of each kind, with a server of its own if it needs one."""
-    if request.param == "redis":
-        with redis_server() as url:
-            yield RedisResults(url)
-    elif request.param == "postgres":
-        with postgres_server() as dsn:
-            yield PostgresResults(dsn)
-    elif request.param == "memory":
-        yield MemoryResults()
-    else:
-        yield AmqpResults(shared=request.param == "shared")
 
 
 async def test_one_key_of_two_tasks_is_two_things_to_do(make: Callable[..., Tasks]) -> None:
