@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from types import TracebackType
 
-    from aio_pika.abc import AbstractConnection
     from aiormq.abc import DeliveredMessage
 
     from broker.client.wire import Outgoing, Packed
@@ -109,7 +108,7 @@ class LinkLost(Exception):
 class Link:
     """A connection that is there, or was."""
 
-    def __init__(self, connection: AbstractConnection, number: int) -> None:
+    def __init__(self, connection: _Connection, number: int) -> None:
         self._connection = connection
         self.number = number
         self.lost: asyncio.Future[BaseException | None]
@@ -317,8 +316,7 @@ class Link:
         except (TimeoutError, *LIBRARY_ERRORS):
             return
         finally:
-            if isinstance(self._connection, _Connection):
-                self._connection.mending.abort()
+            self._connection.mending.abort()
 
 
 async def get_message(channel: Channel, queue: str) -> DeliveredMessage | None:
@@ -493,11 +491,15 @@ def _close_reason(exc: BaseException) -> tuple[int, str] | None:
 
 
 class _Connection(aio_pika.Connection):
-    """The library's, over a transport of ours."""
+    """The library's, over a transport of ours.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    It passes on what :func:`aio_pika.connect` does not: that ignores a name where there is a URL.
+    """
+
+    def __init__(self, url: str, name: str) -> None:
+        super().__init__(URL(url))
         self.mending = self.kwargs["transport_factory"] = MendingTransport()
+        self.kwargs["client_properties"] = {"connection_name": name}
 
 
 async def open_link(url: str, name: str | None, number: int) -> Link:
@@ -508,22 +510,23 @@ async def open_link(url: str, name: str | None, number: int) -> Link:
         Unavailable: nobody is there.
 
     """
+    connection = _Connection(url, name or "leveret client")
     try:
-        connection = await aio_pika.connect(
-            URL(url),
-            connection_class=_Connection,
-            client_properties={"connection_name": name or "leveret client"},
-        )
-    except LIBRARY_ERRORS as problem:
+        await connection.connect()
+        return Link(connection, number)
+    except BaseException as problem:
+        # The library leaves it open where the first answer is not what it expects, or never comes.
+        connection.mending.abort()
+        if not isinstance(problem, LIBRARY_ERRORS):
+            raise
+
         translated = translated_error(problem)
         if isinstance(translated, AccessRefused):
             raise translated from problem
 
         raise Unavailable(
             f"no broker at {safe_url(url)}: {problem or type(problem).__name__}"
-        ) from (problem)
-
-    return Link(connection, number)
+        ) from problem
 
 
 def check_url(url: str) -> str:

@@ -5,13 +5,18 @@ The library gives up the connection over such a message, which is then delivered
 for ever. So octets that are no UTF-8 become question marks, and a time beyond the year 9999 the
 last one before it.
 
+A frame is held until it is whole, so none is begun that is larger than what was agreed on: the
+library waits for four gigabytes where somebody announces them.
+
 Invariant: frames keep their size, and those that the library can read stay as they are.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
+import sys
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
@@ -35,6 +40,14 @@ METHOD: Final = 1
 HEADER: Final = 2
 BODY: Final = 3
 HEARTBEAT: Final = 8
+
+FRAME_BYTES: Final = 131_072
+"""What is agreed on nearly everywhere, and as much as there is to be said before that."""
+UNLIMITED_BYTES: Final = 16 * 1024 * 1024
+"""Of a frame that is held, where there is no limit."""
+
+TUNE: Final = b"\x00\x0a\x00\x1e"
+TUNE_LIMIT_AT: Final = 6
 
 TIME_MAX: Final = 253_402_300_799_000
 """The end of the year 9999, in milliseconds: the library takes large numbers for those."""
@@ -67,6 +80,9 @@ PROPERTIES: Final[tuple[tuple[int, str | int], ...]] = (
     (0x0004, TEXT),  # cluster-id
 )
 METHODS: Final[dict[bytes, tuple[str | int, ...]]] = {
+    # Brokers cut long reasons, in the middle of a letter too.
+    b"\x00\x0a\x00\x32": (2, TEXT),  # connection.close
+    b"\x00\x14\x00\x28": (2, TEXT),  # channel.close
     b"\x00\x3c\x00\x32": (2, TEXT, TEXT, TEXT),  # basic.return
     b"\x00\x3c\x00\x3c": (TEXT, 9, TEXT, TEXT),  # basic.deliver
     b"\x00\x3c\x00\x47": (9, TEXT, TEXT),  # basic.get-ok
@@ -124,41 +140,68 @@ class MendingReader(asyncio.StreamReader):
         self._passing = 0
         """How many octets are to come of one that need not be."""
         self._is_amqp = True
+        self._agreed = FRAME_BYTES
+        """The size of frames that was agreed on; 0: any."""
 
     def feed_data(self, data: Iterable[SupportsIndex]) -> None:
-        super().feed_data(self._mended(bytes(data)))
+        if self.exception() is None:
+            super().feed_data(self._mended(bytes(data)))
 
-    def _mended(self, data: bytes) -> bytes:
+    def _mended(self, data: bytes) -> bytes | bytearray:
         """Return what can be passed on."""
         if self._begun:
             data, self._begun = self._begun + data, b""
 
         size = len(data)
         position = self._passing
+        changed: bytearray | None = None
         while self._is_amqp and size - position >= FRAME_HEAD.size:
             kind, _, payload_size = FRAME_HEAD.unpack_from(data, position)
             start = position + FRAME_HEAD.size
             end = start + payload_size + 1
             if kind in {METHOD, HEADER}:
                 if end > size:
+                    self._check(payload_size, UNLIMITED_BYTES)
                     break
 
                 payload = data[start:end]
                 whole = mended(kind, payload)
                 if whole is not payload:
-                    data = b"".join((data[:start], whole, data[end:]))
-            elif kind not in {BODY, HEARTBEAT}:  # it speaks another version, and says which
+                    changed = changed or bytearray(data)
+                    changed[start:end] = whole
+                elif payload.startswith(TUNE):
+                    self._note_agreed(payload)
+            elif kind in {BODY, HEARTBEAT}:
+                self._check(payload_size, sys.maxsize)
+            else:  # it speaks another version, and says which
                 self._is_amqp = False
                 break
 
             position = end
 
         self._passing = max(0, position - size)
+        passed = data if changed is None else changed
         if self._is_amqp and position < size:
             self._begun = data[position:]
-            return data[:position]
+            return passed[:position]
 
-        return data
+        return passed
+
+    def _note_agreed(self, tune: bytes) -> None:
+        with contextlib.suppress(StructError):
+            self._agreed = SIZE.unpack_from(tune, TUNE_LIMIT_AT)[0]
+
+    def _check(self, size: int, unlimited: int) -> None:
+        """Refuse a frame that is too large, as an error of the connection.
+
+        Some more is let pass: headers grow at a broker, by what it writes of dead letters, and it
+        sends them whatever they have become. Refused, they would come again, for ever.
+        """
+        limit = 2 * max(self._agreed, FRAME_BYTES) if self._agreed else unlimited
+        if size > limit:
+            self.set_exception(
+                ConnectionError(f"a frame of {size} bytes, and {self._agreed} were agreed on")
+            )
 
     def feed_eof(self) -> None:
         if self._begun:

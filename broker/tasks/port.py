@@ -402,11 +402,18 @@ class Port:
 
     async def _connect(self) -> None:
         transport = self._transport = MendingTransport()
-        connection = await aiormq.connect(
-            self._url,
-            client_properties={"connection_name": self._name},
-            transport_factory=transport,
-        )
+        try:
+            connection = await aiormq.connect(
+                self._url,
+                client_properties={"connection_name": self._name},
+                transport_factory=transport,
+            )
+        except BaseException:
+            # The library leaves it open where the first answer is not what it expects, or never
+            # comes.
+            transport.abort()
+            raise
+
         try:
             self._frame_max = connection.connection_tune.frame_max
             self._confirms = await connection.channel(publisher_confirms=True)

@@ -14,6 +14,8 @@ from broker.client import (
     connect,
 )
 from broker.embedded import Broker
+from broker.tasks import Tasks
+from tests.helpers.http_api import http_broker
 from tests.helpers.toolkit import needs_leveret
 
 pytestmark = needs_leveret
@@ -68,3 +70,14 @@ async def test_where_it_is_not_that_is_told(place: str | None, error: type[Excep
         async with connect(broker.url, options=options) as other:
             with pytest.raises(error):
                 await other.queues()
+
+
+async def test_connections_have_the_names_that_they_were_given() -> None:
+    """Else nobody knows in the broker's lists whose one is."""
+    async with http_broker() as http:
+        url = http.broker.url
+        async with connect(url, name="shop"), connect(url), Tasks(url):
+            answer = await http.get("/connections")
+
+    names = [row["user_provided_name"] for row in answer.rows]
+    assert sorted(map(str, names)) == ["leveret client", "shop", "tasks tasks"]

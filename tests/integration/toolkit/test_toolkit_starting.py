@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from broker.client import AccessRefused, Client, InvalidName, QueueSpec, SpecConflict, connect, sync
+from broker.client import (
+    AccessRefused,
+    Client,
+    InvalidName,
+    Options,
+    QueueSpec,
+    SpecConflict,
+    Unavailable,
+    connect,
+    sync,
+)
 from broker.client.errors import ToolkitError
 from broker.client.spec import dead_queue_name
 from broker.embedded import Broker
@@ -78,7 +89,8 @@ async def run_worker(url: str, name: str) -> None:
 
 async def send_task(url: str, name: str) -> None:
     tasks = application(url, name)
-    await tasks.send(*tasks.registered.values(), (), {})
+    for task in tasks.registered.values():
+        await tasks.send(task, (), {})
 
 
 @pytest.mark.parametrize("wrong", REFUSED, ids=["vhost", "password"])
@@ -236,3 +248,48 @@ async def test_a_broker_that_could_not_start_can_be_started() -> None:
 
     async with second, connect(second.url) as client:
         assert client.connected
+
+
+async def await_small_client(url: str, _: str) -> None:
+    await connect(url, options=Options(timeout=0.3))
+
+
+async def start_small_tasks(url: str, name: str) -> None:
+    await Tasks(url, name=name, timeout=0.3).link()
+
+
+def head(size: int) -> bytes:
+    return b"\1\0\0" + size.to_bytes(4) + b"\0\x0a\0\x0a"
+
+
+@pytest.mark.parametrize(
+    "greeting",
+    [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", head(2**32 - 1), head(1_000_000)],
+    ids=["nothing", "http", "4GiB", "1MB"],
+)
+@pytest.mark.parametrize(
+    "start", [await_small_client, start_small_tasks], ids=lambda start: start.__name__
+)
+async def test_who_is_no_broker_is_hung_up_on(
+    start: Callable[[str, str], Coroutine[Any, Any, None]], greeting: bytes
+) -> None:
+    """The library would wait for all that is announced, and for a silent one not even hang up."""
+    there = 0
+
+    async def greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal there
+        there += 1
+        with contextlib.suppress(ConnectionError):
+            writer.write(greeting)
+            while await reader.read(1000):
+                pass
+
+        there -= 1
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(Unavailable):
+            await start(f"amqp://127.0.0.1:{port}/", "tasks")
+
+        await until(lambda: not there)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -156,6 +158,81 @@ def test_whatever_comes_keeps_its_size(kind: int, flags: int, octets: bytes) -> 
         whole = mended(kind, payload)
         assert len(whole) == len(payload)
         assert mended(kind, whole) == whole
+
+
+FRAMES = st.one_of(
+    st.binary(max_size=40).map(lambda body: (BODY, body + b"\xce")),
+    st.just((HEARTBEAT, b"\xce")),
+    st.binary(max_size=20).map(lambda key: (HEADER, header(0x0080, text(key)))),
+    st.binary(max_size=20).map(lambda key: (HEADER, entry(b"V", key))),
+    st.binary(max_size=20).map(
+        lambda key: (METHOD, DELIVER + text(b"tag") + bytes(9) + text(b"") + text(key) + b"\xce")
+    ),
+    st.binary(min_size=5, max_size=40).map(lambda octets: (METHOD, octets)),
+)
+
+
+@given(st.lists(FRAMES, min_size=1, max_size=6), st.data())
+def test_it_makes_no_difference_in_what_pieces_frames_come(
+    frames: list[tuple[int, bytes]], data: st.DataObject
+) -> None:
+    heads = [struct.pack(">BHL", kind, 1, len(payload) - 1) for kind, payload in frames]
+    stream = b"".join(head + one[1] for head, one in zip(heads, frames, strict=True))
+    whole = b"".join(
+        head + (mended(*one) if one[0] in (METHOD, HEADER) else one[1])
+        for head, one in zip(heads, frames, strict=True)
+    )
+    cuts = data.draw(st.sets(st.integers(0, len(stream))))
+    edges = [0, *sorted(cuts), len(stream)]
+
+    async def read_all() -> bytes:
+        reader = MendingReader()
+        for start, end in pairwise(edges):
+            reader.feed_data(stream[start:end])
+
+        reader.feed_eof()
+        return await reader.read()
+
+    assert asyncio.run(read_all()) == whole
+
+
+@pytest.mark.parametrize(
+    ("agreed", "kind", "size", "is_fine"),
+    [
+        (None, METHOD, 2**32 - 1, False),
+        (None, HEADER, 300_000, False),
+        (None, BODY, 300_000, False),
+        (None, HEADER, 200_000, True),
+        (4096, HEADER, 300_000, False),
+        (1_000_000, BODY, 1_000_000, True),
+        (1_000_000, HEADER, 2**31, False),
+        (0, HEADER, 2**31, False),
+        (0, BODY, 2**31, True),
+    ],
+)
+async def test_nothing_is_held_that_is_larger_than_agreed(
+    agreed: int | None, kind: int, size: int, is_fine: bool
+) -> None:
+    reader = MendingReader()
+    if agreed is not None:
+        tune = b"\x00\x0a\x00\x1e" + struct.pack(">HLH", 2047, agreed, 60) + b"\xce"
+        reader.feed_data(struct.pack(">BHL", METHOD, 0, len(tune) - 1) + tune)
+
+    reader.feed_data(struct.pack(">BHL", kind, 1, size))
+    assert (reader.exception() is None) is is_fine
+    held = b"more" * 1000
+    reader.feed_data(held)
+    if not is_fine:
+        with pytest.raises(ConnectionError, match=f"a frame of {size} bytes"):
+            await reader.readexactly(1)
+
+
+@pytest.mark.parametrize(
+    "method", [b"\x00\x0a\x00\x32", b"\x00\x14\x00\x28"], ids=["all", "channel"]
+)
+def test_a_reason_that_was_cut_can_be_read(method: bytes) -> None:
+    payload = method + b"\1\x94" + text(b"no queue '\xc3") + bytes(4) + b"\xce"
+    assert read(METHOD, mended(METHOD, payload)).reply_text == "no queue '?"
 
 
 @pytest.mark.parametrize("step", [1, 2, 7, 8, 11, 1000])
