@@ -629,6 +629,17 @@ class Connection(ConnectionHandle):
         )
         self._drop(0)
 
+    def rest_heartbeat(self, is_resting: bool) -> None:
+        """Do without heartbeats both ways for a while: whoever moves the clock vouches for it."""
+        heartbeat = self._heartbeat
+        if heartbeat is None:
+            return
+
+        if is_resting:
+            heartbeat.stop()
+        else:
+            heartbeat.go_on()
+
     def peer_silent(self) -> None:
         """Nothing has come for too long: the peer is gone (rule C-61)."""
         self.log("warning", "connection.dropped", {"reason": "missed heartbeats from the client"})

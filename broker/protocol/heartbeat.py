@@ -47,13 +47,16 @@ class Heartbeat:
         # The first check always sends (rule C-60): as if nothing had been sent.
         self._sent_bytes: i64 = -1
         self._silent_checks = 0
-        now_ms: i64 = deadlines.now_ms
-        self._send_timer: Timer = deadlines.schedule(
-            now_ms + self._interval_ms // 2, self._check_sent
-        )
-        self._receive_timer: Timer = deadlines.schedule(
-            now_ms + self._interval_ms, self._check_received
-        )
+        self._send_timer: Timer = self._next_send()
+        self._receive_timer: Timer = self._next_receive()
+
+    def _next_send(self) -> Timer:
+        due_ms: i64 = self._deadlines.now_ms + self._interval_ms // 2
+        return self._deadlines.schedule(due_ms, self._check_sent)
+
+    def _next_receive(self) -> Timer:
+        due_ms: i64 = self._deadlines.now_ms + self._interval_ms
+        return self._deadlines.schedule(due_ms, self._check_received)
 
     def _check_sent(self) -> None:
         output = self._connection.output
@@ -63,8 +66,7 @@ class Heartbeat:
             sent += len(HEARTBEAT_FRAME)
 
         self._sent_bytes = sent
-        due_ms: i64 = self._deadlines.now_ms + self._interval_ms // 2
-        self._send_timer = self._deadlines.schedule(due_ms, self._check_sent)
+        self._send_timer = self._next_send()
 
     def _check_received(self) -> None:
         connection = self._connection
@@ -81,10 +83,15 @@ class Heartbeat:
             connection.peer_silent()
             return
 
-        due_ms: i64 = self._deadlines.now_ms + self._interval_ms
-        self._receive_timer = self._deadlines.schedule(due_ms, self._check_received)
+        self._receive_timer = self._next_receive()
+
+    def go_on(self) -> None:
+        """After it was stopped: begin to count from now."""
+        self._silent_checks = 0
+        self._send_timer = self._next_send()
+        self._receive_timer = self._next_receive()
 
     def stop(self) -> None:
-        """The connection has ended."""
+        """The connection has ended; or its time is not to be looked at for a while."""
         self._deadlines.cancel(self._send_timer)
         self._deadlines.cancel(self._receive_timer)

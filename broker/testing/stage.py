@@ -62,6 +62,11 @@ STEPS_PER_BREATH: Final = 64
 PORT_WAIT_S: Final = 2.0
 """How long a restart waits for its port to be free again."""
 
+ENDED: Final = (
+    "it has ended. What has happened can still be asked of its history; how things are, only before"
+    " the end of the `with` block, or before stop()"
+)
+
 T = TypeVar("T")
 
 
@@ -208,6 +213,7 @@ class Stage:
 
         thread.join()
         self._loop = None
+        self._absence = ENDED
         self.on_restart.clear()
         if self._directory is not None:
             shutil.rmtree(self._directory, ignore_errors=True)
@@ -312,6 +318,18 @@ class Stage:
     def node(self) -> Node:
         """The broker core; look at it in the broker's thread."""
         return self.player.node
+
+    @property
+    def is_there(self) -> bool:
+        """Whether things can be asked for as they are."""
+        return self._player is not None and self._loop is not None and not self._is_elsewhere
+
+    def call_if_there(self, command: Callable[[], None]) -> None:
+        """Run something in the broker's thread; here, where that has ended."""
+        if self.is_running:
+            self.call(command)
+        else:
+            command()
 
     def call(self, command: Callable[[], T]) -> T:
         """Run something in the broker's thread, and return what it returns."""
@@ -448,6 +466,7 @@ class Stage:
             await self._let_clients_work()
             steps = 0
             while True:
+                self._keep_alive(is_moving=True)
                 due_s = self.node.next_deadline()
                 if due_s is None or due_s > target_s:
                     break
@@ -461,19 +480,21 @@ class Stage:
             clock.move_to(target_s)
             await self._step()
         finally:
+            self._keep_alive(is_moving=False)
             if not was_frozen:
                 clock.resume()
 
             if self._player is not None:
                 self.player.app.pump.clock_moved()
 
+    def _keep_alive(self, *, is_moving: bool) -> None:
+        for tap in self.plans.taps:
+            tap.keep_alive(is_moving=is_moving)
+
     async def _step(self) -> None:
         pump = self.player.app.pump
         seen = self.ledger.count
         pump.advance()
-        for tap in self.plans.taps:
-            tap.beat()
-
         self.node.run_deadlines()
         pump.settle()
         if self.ledger.count != seen:

@@ -72,6 +72,9 @@ class Faultline(Protocol):
     def heard(self) -> None:
         """Something has come in."""
 
+    def weather_for(self, tap: Tap) -> list[Callable[[Tap], None]]:
+        """What is done to this connection for as long as it lasts."""
+
 
 class _Outgoing(Link):
     """The link that the connection sees."""
@@ -134,6 +137,8 @@ class Tap:
         self._is_mute = False
         self._is_forsaken = False
         self._is_stalled = False
+        self._is_heart_resting = False
+        self._is_new = True
         self._stalled_in: list[bytes] = []
         self._stalled_out: list[bytes] = []
         self._bytes_per_s = 0.0
@@ -142,7 +147,17 @@ class Tap:
         self._timers: set[asyncio.TimerHandle] = set()
         self.is_silent = False
         self.is_resting = False
+        # What lasts and has been done to it.
+        self._weathered: list[Callable[[Tap], None]] = []
         self.connection = Connection(node, self._outgoing, peer)
+        self.weather()
+
+    def weather(self) -> None:
+        """Have done to it what lasts, as soon as it is known that it is meant."""
+        for action in self._faults.weather_for(self):
+            if action not in self._weathered:
+                self._weathered.append(action)
+                action(self)
 
     # -- what the socket does
 
@@ -153,6 +168,11 @@ class Tap:
             return
 
         self._take(data)
+        if self._is_new:
+            # What it has said may tell who it is, and where it wants to go.
+            self.weather()
+            self._is_new = self.connection.state < RUNNING
+
         if self._bytes_per_s:
             self._rest(len(data))
 
@@ -218,16 +238,22 @@ class Tap:
 
         return None
 
-    def beat(self) -> None:
-        """Send a heartbeat in the client's name, as its machine would have by now."""
+    def keep_alive(self, *, is_moving: bool) -> None:
+        """While the clock is moved, the client's machine would beat, and so does not count.
+
+        Beats that are sent would each be a stop on the way.
+        """
         connection = self.connection
-        if (
-            connection.heartbeat_s
+        is_resting = (
+            is_moving
+            and connection.heartbeat_s > 0
             and not self.is_silent
             and not self._is_stalled
             and self._incoming.is_between_frames
-        ):
-            connection.receive_data(HEARTBEAT_FRAME)
+        )
+        if is_resting != self._is_heart_resting:
+            self._is_heart_resting = is_resting
+            connection.rest_heartbeat(is_resting)
 
     def nudge(self, *, is_idle_too: bool = False) -> None:
         """Wake a client that holds deliveries and sleeps: it gets a heartbeat, as it might anyway.

@@ -181,6 +181,30 @@ def test_who_is_alive_stays_connected_however_far_the_clock_is_moved(
     channel.queue_declare("q")
 
 
+def test_a_year_of_nothing_is_over_at_once(leveret: Broker, channel: Any) -> None:
+    """Each heartbeat of each client was a stop on the way: a million a year."""
+    steps = 0
+    step = leveret.stage._step
+
+    async def count() -> None:
+        nonlocal steps
+        steps += 1
+        await step()
+
+    leveret.stage._step = count  # type: ignore[method-assign]
+    leveret.clock.advance(365 * 24 * HOUR_S)
+    assert steps < 10
+    assert len(leveret.connections) == 1
+    channel.queue_declare("q")
+
+    # Its heart beats on.
+    leveret.faults.silence()
+    leveret.clock.advance(240)
+    assert leveret.connections == []
+    with pytest.raises(pika.exceptions.AMQPConnectionError):
+        channel.queue_declare("q")
+
+
 def test_who_is_silent_is_given_up(leveret: Broker, channel: Any) -> None:
     assert leveret.faults.silence() == 1
     leveret.clock.advance(240)
