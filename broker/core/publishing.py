@@ -395,6 +395,10 @@ class Publisher:
                 if queue.is_deleted:
                     raise _undeliverable(queue)
 
+        witness = self.vhost.witness
+        if witness is not None:
+            witness.committing(self._deliveries)
+
         is_accepted = True
         for one in publications:
             if not self._emit(one):

@@ -63,6 +63,20 @@ class Witness(Watcher):
 
         """
 
+    def committing(self, deliveries: Deliveries) -> None:
+        """What was published on a channel in tx mode since it was last told is about to happen.
+
+        Args:
+            deliveries: the sending half of the channel.
+
+        """
+
+    def rolled_back(self, deliveries: Deliveries) -> None:
+        """What was published on a channel in tx mode since then will not happen."""
+
+    def turned_away(self, queue: Queue, message: Message) -> None:
+        """A queue that is full has refused a message that was routed to it."""
+
     def died(self, queue: Queue, message: Message, reason: str) -> None:
         """A message leaves its queue as a dead letter, whether that has an exchange or not."""
 

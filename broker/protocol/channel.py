@@ -379,6 +379,9 @@ class Channel:
         if self.transaction is not None:
             # Rule TX-09: acknowledged but not committed is as good as unacked.
             messages = messages + self.transaction.settled_messages()
+            if self.vhost.witness is not None:
+                self.vhost.witness.rolled_back(self.deliveries)
+
             self.transaction = None
             self.publisher.transaction = None
             self.deliveries.transaction = None

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from broker.testing.broker import Broker
     from broker.testing.celery import celery_config, celery_worker, follow_broker_clock
-    from broker.testing.history import Event, Events, History, RecordedMessage
+    from broker.testing.events import Event, Events, RecordedMessage
+    from broker.testing.history import History
 
 __all__ = [
     "Broker",
@@ -28,10 +29,10 @@ __all__ = [
 
 _HOMES = {
     "Broker": "broker.testing.broker",
-    "Event": "broker.testing.history",
-    "Events": "broker.testing.history",
+    "Event": "broker.testing.events",
+    "Events": "broker.testing.events",
     "History": "broker.testing.history",
-    "RecordedMessage": "broker.testing.history",
+    "RecordedMessage": "broker.testing.events",
     "celery_config": "broker.testing.celery",
     "celery_worker": "broker.testing.celery",
     "follow_broker_clock": "broker.testing.celery",

@@ -25,6 +25,7 @@ from broker.testing.views import (
     ConsumerView,
     ExchangeView,
     QueueView,
+    demand_queue,
     describe,
 )
 
@@ -286,7 +287,10 @@ class Broker:
     @property
     def history(self) -> History:
         """What has happened."""
-        return History(self.stage.ledger, self._scope, lambda name: describe(self, name))
+        stage = self.stage
+        return History(
+            stage.ledger, self._scope, lambda name: describe(self, name), stage.call_if_there
+        )
 
     @property
     def topology(self) -> Topology:
@@ -348,7 +352,8 @@ class Broker:
         In a coroutine, await it.
 
         Args:
-            queues: only these; all of them if none is named.
+            queues: only these; all of them if none is named. One that was never there is waited for
+                too.
             timeout: real seconds.
 
         Raises:
@@ -357,19 +362,23 @@ class Broker:
         """
         stage = self.stage
 
-        def complain(_last: str) -> str:
+        def is_idle() -> bool:
+            for name in queues:
+                demand_queue(self, name, self._scope)
+
+            return not stage.call(lambda: stage.busy_queues(self._scope, queues))
+
+        def complain(last: str) -> str:
+            if last:
+                return f"not idle after {timeout:g} s: {last}"
+
             busy = stage.call(lambda: stage.busy_queues(self._scope, queues))
             lines = [f"not idle after {timeout:g} s"]
             lines += [describe(self, queue.name) for queue in busy]
             lines.append(self.history.story())
             return "\n".join(lines)
 
-        return stage.wait_until(
-            lambda: not stage.call(lambda: stage.busy_queues(self._scope, queues)),
-            timeout,
-            complain,
-            "wait_idle()",
-        )
+        return stage.wait_until(is_idle, timeout, complain, "wait_idle()")
 
     def wait_for(
         self, condition: Callable[[], object], timeout: float = WAIT_S, *, what: str = ""

@@ -7,7 +7,7 @@ the broker has for it, and where the real event is silence, there is silence.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.auth.mechanisms import Credentials, External, Malformed, Mechanism, Refused
 from broker.core.node import BY_HAND
@@ -111,6 +111,14 @@ class _Nacks:
         self.vhost = vhost
 
 
+class _Lasting(NamedTuple):
+    """What is done to connections for as long as it lasts, whenever they come."""
+
+    action: Callable[[Tap], None]
+    client: str
+    vhost: str | None
+
+
 class HeldConfirms:
     """Answers to publishes that do not reach their publishers until they are let go.
 
@@ -198,6 +206,7 @@ class Plans:
         self._losses: list[_Loss] = []
         self._held: list[HeldConfirms] = []
         self._nacks: list[_Nacks] = []
+        self._lasting: list[_Lasting] = []
         self.taps: list[Tap] = []
 
     def add_loss(self, loss: _Loss) -> None:
@@ -213,6 +222,12 @@ class Plans:
         if held in self._held:
             self._held.remove(held)
 
+    def add_lasting(self, lasting: _Lasting) -> None:
+        """Do it to all who are meant, and to those who come later."""
+        self._lasting.append(lasting)
+        for tap in self.taps:
+            tap.weather()
+
     def nack_next(self, count: int, client: str, vhost: str | None) -> None:
         """Turn the next answers into nacks; takes the place of what the same was told before."""
         self._nacks = [one for one in self._nacks if (one.client, one.vhost) != (client, vhost)]
@@ -223,6 +238,7 @@ class Plans:
         """Disarm everything of a virtual host, or of all of them; what is held goes out."""
         self._losses = [one for one in self._losses if vhost not in (None, one.vhost)]
         self._nacks = [one for one in self._nacks if vhost not in (None, one.vhost)]
+        self._lasting = [one for one in self._lasting if vhost not in (None, one.vhost)]
         for held in list(self._held):
             if vhost in (None, held._vhost):
                 held._let_go()
@@ -267,6 +283,13 @@ class Plans:
 
     def heard(self) -> None:
         self._on_heard()
+
+    def weather_for(self, tap: Tap) -> list[Callable[[Tap], None]]:
+        return [
+            one.action
+            for one in self._lasting
+            if not tap.connection.is_closed and _is_meant(tap.connection, one.client, one.vhost)
+        ]
 
 
 def _is_meant(connection: Connection, client: str, vhost: str | None) -> bool:
@@ -324,19 +347,31 @@ class Faults:
 
         The sockets stay open. What was said arrives after :meth:`heal`. The broker gives such a
         client up when its heartbeats have been missing for long enough: ``clock.advance(180)``.
+        Who connects meanwhile has no better luck: with ``client``, as soon as its name is known.
+        Returns how many were connected.
         """
-        return self._for_each(client, lambda tap: tap.stall())
+        return self._last(client, lambda tap: tap.stall())
 
     def slow(self, bytes_per_s: float, client: str = "") -> int:
         """Let no more through than that, in either direction; real seconds, whatever the clock.
 
         What comes in is taken by pieces as large as the socket has them, with a rest after each.
+        It holds for those who connect later too. Returns how many were connected.
         """
         if not (math.isfinite(bytes_per_s) and bytes_per_s > 0):
             raise ValueError(f"{bytes_per_s} bytes per second? heal() undoes it, stall() stops all")
 
         loop = self._stage.loop
-        return self._for_each(client, lambda tap: tap.slow_down(bytes_per_s, loop))
+        return self._last(client, lambda tap: tap.slow_down(bytes_per_s, loop))
+
+    def _last(self, client: str, action: Callable[[Tap], None]) -> int:
+        lasting = _Lasting(action, client, self._vhost)
+
+        def act() -> int:
+            self._stage.plans.add_lasting(lasting)
+            return len(self._meant(client))
+
+        return self._stage.call(act)
 
     def silence(self, client: str = "") -> int:
         """Have no heartbeats sent in the clients' names when the clock is moved.
@@ -359,6 +394,11 @@ class Faults:
 
         def disarm() -> None:
             self._stage.plans.clear(self._vhost)
+            for tap in list(self._stage.plans.taps):
+                # Those as well that have not come as far as to be logged in.
+                if _is_meant(tap.connection, "", self._vhost):
+                    heal(tap)
+
             door = self._stage.door
             if self._vhost in (None, door.vhost):
                 door.refusals_left = 0
@@ -366,7 +406,6 @@ class Faults:
             for name in BY_HAND.values():
                 self._stage.node.set_alarm(name, False)
 
-        self._for_each("", heal)
         self._stage.call(disarm)
 
     # -- publisher confirms
@@ -516,15 +555,17 @@ class Faults:
 
     def _for_each(self, client: str, action: Callable[[Tap], None]) -> int:
         def act() -> int:
-            meant = [
-                tap
-                for tap in self._stage.plans.taps
-                if tap.connection.state == RUNNING
-                and _is_meant(tap.connection, client, self._vhost)
-            ]
+            meant = self._meant(client)
             for tap in meant:
                 action(tap)
 
             return len(meant)
 
         return self._stage.call(act)
+
+    def _meant(self, client: str) -> list[Tap]:
+        return [
+            tap
+            for tap in self._stage.plans.taps
+            if tap.connection.state == RUNNING and _is_meant(tap.connection, client, self._vhost)
+        ]

@@ -6,14 +6,15 @@ never changed.
 
 from __future__ import annotations
 
-import json
 import time
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from broker.core.exchange.delayed import DelayedExchange, delay_of
 from broker.core.message import content_body
+from broker.core.queue.stream import StreamQueue
 from broker.core.watcher import Witness
+from broker.testing.events import Event, Events, RecordedMessage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,23 +24,24 @@ if TYPE_CHECKING:
     from broker.core.message import Message
     from broker.core.node import Node
     from broker.core.queue.queue import Queue
+    from broker.core.vhost import VirtualHost
 
-__all__ = ["Event", "Events", "History", "Ledger", "RecordedMessage"]
+__all__ = ["History", "Ledger"]
 
 EVENTS_MAX: Final = 200_000
 """Events that are kept; a test that makes more has another purpose than to read them."""
 
 STORY_EVENTS_MAX: Final = 60
-BODY_CHARACTERS_MAX: Final = 60
 
 DIED_BY_TIME: Final = "expired"
 DEATHS: Final = (DIED_BY_TIME, "rejected", "maxlen", "delivery_limit")
 KINDS: Final = (
     *("published", "returned", "unroutable", "confirmed", "refused", "delivered", "acked"),
     *("nacked", "rejected", "requeued", "expired", "dead-lettered", "dropped", "purged"),
-    *("deleted", "note", "maxlen", "delivery_limit"),
+    *("deleted", "note", "maxlen", "delivery_limit", "uncommitted", "rolled-back", "turned-away"),
 )
 
+PUBLISHES: Final = ("published", "confirmed", "refused", "uncommitted", "rolled-back")
 CHANGED_HEADERS: Final = frozenset({"x-delay", "x-stream-offset"})
 """Headers that the broker changes on the way of a message, or adds."""
 
@@ -47,168 +49,6 @@ REASONS: Final = {
     "recover": "basic.recover",
     "closed": "its channel was closed",
 }
-
-
-class RecordedMessage:
-    """One message that was published, wherever it has been since.
-
-    Attributes:
-        number: 1 for the first message of the history.
-        vhost: the virtual host it was published in.
-        exchange: as the publisher named it; empty for the default exchange.
-        routing_key: likewise.
-        body: as bytes.
-        routed_to: the queues that it reached at first.
-
-    """
-
-    def __init__(
-        self, number: int, vhost: str, message: Message, routed_to: tuple[str, ...]
-    ) -> None:
-        self.number = number
-        self.vhost = vhost
-        self.exchange = message.address.exchange
-        self.routing_key = message.address.routing_key
-        self.routed_to = routed_to
-        self.body = content_body(message.content)
-        self.properties: dict[str, object] = message.properties().to_plain()
-        """Those that were set, by their AMQP names; what was published, not what came of it."""
-
-    @property
-    def headers(self) -> dict[str, object]:
-        """The table of headers; empty where there is none."""
-        headers = self.properties.get("headers", {})
-        assert isinstance(headers, dict)
-        return headers
-
-    @property
-    def text(self) -> str:
-        """The body as text."""
-        return self.body.decode()
-
-    def json(self) -> object:
-        """The body as the JSON that it holds."""
-        return json.loads(self.body)
-
-    def __repr__(self) -> str:
-        return f"#{self.number} {shown(self.body)}"
-
-
-class Event(NamedTuple):
-    """One thing that happened.
-
-    Attributes:
-        kind: ``published``, ``returned``, ``unroutable``, ``confirmed``, ``refused``,
-            ``delivered``, ``acked``, ``nacked``, ``rejected``, ``requeued``, ``expired``,
-            ``dead-lettered``, ``dropped``, ``purged``, ``deleted`` or ``note``.
-        at_s: seconds of the broker's clock since it started.
-        vhost: the virtual host; empty where it concerns the whole broker.
-        message: None where it concerns no single message.
-        queue: where it happened; of ``published``, the only queue that was reached.
-        consumer: the consumer tag; empty for basic.get.
-        client: connection and channel.
-        reason: why a message died or went back; what a note says.
-        to: the queues that a published message or a dead letter reached.
-        is_redelivered: the flag of a delivery.
-        tag: the delivery tag.
-        is_automatic: a delivery that needs no acknowledgement.
-
-    """
-
-    kind: str
-    at_s: float
-    vhost: str
-    message: RecordedMessage | None = None
-    queue: str = ""
-    consumer: str = ""
-    client: str = ""
-    reason: str = ""
-    to: tuple[str, ...] = ()
-    is_redelivered: bool = False
-    tag: int = 0
-    is_automatic: bool = False
-
-    @property
-    def body(self) -> bytes:
-        """The body of its message; empty where there is none."""
-        return self.message.body if self.message is not None else b""
-
-    def __str__(self) -> str:
-        subject = repr(self.message) if self.message is not None else ""
-        text = " ".join(part for part in (f"{self.kind:<13}", subject, _details(self)) if part)
-        return f"{self.at_s:+12.3f} s  {text}"
-
-
-class Events(tuple[Event, ...]):
-    """Events that were asked for, in order."""
-
-    __slots__ = ()
-
-    @property
-    def bodies(self) -> list[bytes]:
-        """The bodies of their messages."""
-        return [one.body for one in self]
-
-    @property
-    def messages(self) -> list[RecordedMessage]:
-        """Their messages."""
-        return [one.message for one in self if one.message is not None]
-
-    @property
-    def times(self) -> list[float]:
-        """When they happened, in seconds of the broker's clock since it started."""
-        return [one.at_s for one in self]
-
-    def one(self) -> Event:
-        """The only one.
-
-        Raises:
-            AssertionError: there is none, or more than one.
-
-        """
-        listed = "".join(f"\n  {one}" for one in self)
-        assert len(self) == 1, f"expected one event, found {len(self)}{listed}"
-        return self[0]
-
-    def __str__(self) -> str:
-        return "\n".join(str(one) for one in self)
-
-
-def _details(event: Event) -> str:
-    kind = event.kind
-    message = event.message
-    who = f"consumer {event.consumer!r}" if event.consumer else "basic.get"
-    where = f"queue {event.queue!r}"
-    text = event.reason
-    if kind == "published" and message is not None:
-        exchange = message.exchange or "(default)"
-        reached = ", ".join(event.to) or "no queue"
-        text = f"to exchange {exchange!r} with key {message.routing_key!r} -> {reached}"
-    elif kind == "delivered":
-        again = ", redelivered" if event.is_redelivered else ""
-        how = "no ack needed" if event.is_automatic else f"tag {event.tag}"
-        text = f"from {where} to {who} ({how}{again})"
-    elif kind in ("acked", "nacked", "rejected"):
-        text = f"by {who} of {where} (tag {event.tag})"
-    elif kind == "requeued":
-        text = f"to {where}" + (f": {event.reason}" if event.reason else "")
-    elif kind == "dead-lettered":
-        reached = ", ".join(event.to) or "no queue"
-        text = f"from {where} ({event.reason}) -> {reached}"
-    elif kind == "dropped":
-        text = f"from {where} ({event.reason}), which has no dead letter exchange"
-    elif event.queue:
-        text = f"in {where}" + (f": {event.reason}" if event.reason else "")
-
-    return text
-
-
-def shown(body: bytes) -> str:
-    """A body for people to read."""
-    if len(body) <= BODY_CHARACTERS_MAX:
-        return repr(body)
-
-    return f"{body[:BODY_CHARACTERS_MAX]!r}... ({len(body)} bytes)"
 
 
 class Ledger(Witness):
@@ -246,8 +86,13 @@ class Ledger(Witness):
         self._by_bytes: dict[tuple[str, bytes], RecordedMessage] = {}
         # By body: the last one of each likeness, and under no likeness the last one of all.
         self._alike: dict[tuple[str, bytes], dict[str, RecordedMessage]] = {}
-        # What was published on a channel in confirm mode, by publish number.
-        self._to_confirm: dict[tuple[str, int], list[RecordedMessage]] = {}
+        # What was published on a channel in confirm mode, by publish number, until it is answered.
+        self._to_confirm: dict[tuple[str, int], list[RecordedMessage | None]] = {}
+        # What was published on a channel in tx mode and is not committed: the event to be, and
+        # whether the message goes back.
+        self._uncommitted: dict[tuple[str, int], list[tuple[Event, Message, bool]]] = {}
+        # The messages that are on their way to their queues for the first time.
+        self._on_their_way: set[RecordedMessage] = set()
 
     @property
     def now_s(self) -> float:
@@ -265,13 +110,41 @@ class Ledger(Witness):
         else:
             self.lost.pop(vhost, None)
 
+        self._on_their_way.clear()
+        self._let_go(vhost)
+
+    def _let_go(self, vhost: str | None) -> None:
+        """Forget the messages that are nowhere any more."""
+        alive = _Alive(self.node, vhost)
+        alive.records.update(
+            event.message for waiting in self._uncommitted.values() for event, _, _ in waiting
+        )
+
+        def stays(record: RecordedMessage, content: bytes | None = None) -> bool:
+            is_elsewhere = vhost not in (None, record.vhost)
+            return is_elsewhere or record in alive.records or alive.has(record, content)
+
+        known = self._by_content.items()
+        self._by_content = {key: one for key, one in known if stays(one[1], one[0])}
+        left = {record for _, record in self._by_content.values()}
+        self._by_bytes = {
+            key: one for key, one in self._by_bytes.items() if one in left or stays(one)
+        }
+        for key, alike in list(self._alike.items()):
+            kept = {name: one for name, one in alike.items() if one in left or stays(one)}
+            if kept:
+                self._alike[key] = kept
+            else:
+                del self._alike[key]
+
     def lost_in(self, vhost: str | None) -> int:
         """How many events of a virtual host, or at all, were not kept."""
         return sum(self.lost.values()) if vhost is None else self.lost.get(vhost, 0)
 
     def forget(self, vhost: str) -> None:
         """A virtual host is gone for good: forget its messages as well."""
-        self.clear(vhost)
+        self.events = [one for one in self.events if one.vhost != vhost]
+        self.lost.pop(vhost, None)
         known = self._by_content.items()
         self._by_content = {key: one for key, one in known if one[1].vhost != vhost}
         self._by_bytes = {key: one for key, one in self._by_bytes.items() if key[0] != vhost}
@@ -301,16 +174,43 @@ class Ledger(Witness):
         client = _client_of(deliveries)
         only = names[0] if len(names) == 1 else ""
         event = Event("published", self.now_s, vhost, record, only, client=client, to=names)
-        self._add(event)
-        if is_returned:
-            reason = "312 NO_ROUTE"
-            self._add(Event("returned", self.now_s, vhost, record, client=client, reason=reason))
-        elif not names and not self._is_kept(vhost, message):
-            self._add(Event("unroutable", self.now_s, vhost, record, client=client))
+        if deliveries.transaction is not None:
+            self._add(event._replace(kind="uncommitted"))
+            waiting = self._uncommitted.setdefault(_channel_of(deliveries), [])
+            waiting.append((event, message, is_returned))
+            return
 
+        self._on_their_way = {record}
+        self._add_publish(event, message, is_returned)
         numbered = self._to_confirm.get(_channel_of(deliveries))
         if numbered is not None:
             numbered.append(record)
+
+    def _add_publish(self, event: Event, message: Message, is_returned: bool) -> None:
+        self._add(event)
+        more = event._replace(queue="", to=())
+        if is_returned:
+            self._add(more._replace(kind="returned", reason="312 NO_ROUTE"))
+        elif not event.to and not self._is_kept(event.vhost, message):
+            self._add(more._replace(kind="unroutable"))
+
+    def committing(self, deliveries: Deliveries) -> None:
+        waiting = self._uncommitted.pop(_channel_of(deliveries), [])
+        self._on_their_way = {event.message for event, _, _ in waiting if event.message}
+        for event, message, is_returned in waiting:
+            self._add_publish(event._replace(at_s=self.now_s), message, is_returned)
+
+    def rolled_back(self, deliveries: Deliveries) -> None:
+        for event, _, _ in self._uncommitted.pop(_channel_of(deliveries), []):
+            self._add(event._replace(kind="rolled-back", at_s=self.now_s))
+
+    def turned_away(self, queue: Queue, message: Message) -> None:
+        record = self._record_of(queue, message)
+        if record in self._on_their_way:
+            # No dead letter, but the message itself.
+            record.refused_by.add(queue.name)
+
+        self._add(Event("turned-away", self.now_s, queue.vhost.name, record, queue.name))
 
     def _freed(self) -> None:
         self.freed_count += 1
@@ -374,6 +274,7 @@ class Ledger(Witness):
         record = self._record_of(queue, message)
         self._know(queue.vhost.name, letter, record)
         names = tuple(target.name for target in targets)
+        record.went.update(names)
         vhost, history = queue.vhost.name, letter.history
         reason = history.entries[0].reason if history is not None else ""
         self._add(
@@ -404,6 +305,10 @@ class Ledger(Witness):
         numbered = self._to_confirm.get((connection, channel), [])
         if 0 < number <= len(numbered):
             record = numbered[number - 1]
+            if record is None:
+                return
+
+            numbered[number - 1] = None
             kind = "confirmed" if is_acked else "refused"
             client = f"{connection} ({channel})"
             self._add(Event(kind, self.now_s, record.vhost, record, client=client, tag=number))
@@ -478,6 +383,52 @@ def _client_of(deliveries: Deliveries) -> str:
     return f"{name} ({channel})"
 
 
+class _Alive:
+    """What is still in a broker of its messages, in one virtual host or in all.
+
+    Those on disk and those of streams are not looked at: what went to such a queue counts as there.
+    """
+
+    def __init__(self, node: Node | None, vhost: str | None) -> None:
+        self.records: set[RecordedMessage | None] = set()
+        self._contents: set[int] = set()
+        self._deep: set[tuple[str, str]] = set()
+        # An exchange that has messages wait is asked for none of them.
+        self._has_delays: set[str] = set()
+        for host in () if node is None else node.vhosts.values():
+            if vhost in (None, host.name):
+                self._look_into(host)
+
+    def _look_into(self, host: VirtualHost) -> None:
+        for queue in host.queues.values():
+            if isinstance(queue, StreamQueue) or queue.cold_chunks():
+                self._deep.add((host.name, queue.name))
+            else:
+                self._add(queue.hot_messages())
+
+        for deliveries in host.deliveries:
+            self._add(deliveries.unacked.messages())
+            transaction = deliveries.transaction
+            if transaction is not None:
+                self._add(transaction.settled_messages())
+
+        if any(isinstance(one, DelayedExchange) for one in host.exchanges.values()):
+            self._has_delays.add(host.name)
+
+    def _add(self, messages: list[Message]) -> None:
+        for message in messages:
+            self._contents.add(id(message.content))
+            self._contents.add(id(message.logged_content()))
+
+    def has(self, record: RecordedMessage, content: bytes | None) -> bool:
+        """Whether a message may still be there; known by its content, or else by its queues."""
+        if content is not None and id(content) in self._contents:
+            return True
+
+        vhost = record.vhost
+        return vhost in self._has_delays or any((vhost, name) in self._deep for name in record.went)
+
+
 class History:
     """The history of a broker, or of one of its virtual hosts.
 
@@ -495,10 +446,18 @@ class History:
         a queue that a publish or a dead letter reached.
     """
 
-    def __init__(self, ledger: Ledger, vhost: str | None, describe: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        vhost: str | None,
+        describe: Callable[[str], str],
+        run: Callable[[Callable[[], None]], None],
+    ) -> None:
         self._ledger = ledger
         self._vhost = vhost
         self._describe = describe
+        # In the broker's thread, or here where it has ended.
+        self._run = run
 
     @property
     def events(self) -> Events:
@@ -507,12 +466,32 @@ class History:
         return Events(one for one in events if self._vhost in (None, one.vhost))
 
     def clear(self) -> None:
-        """Forget what has happened so far; in all virtual hosts, if this is a broker's."""
-        self._ledger.clear(self._vhost)
+        """Forget what has happened so far; in all virtual hosts, if this is a broker's.
+
+        Messages that are still in the broker are known when they move on; the others are gone from
+        memory too.
+        """
+        self._run(lambda: self._ledger.clear(self._vhost))
 
     def published(self, **filters: str | bytes) -> Events:
-        """Messages that the broker took, whether they reached a queue or not."""
+        """Messages that the broker took, whether they reached a queue or not.
+
+        In a transaction it takes them with the commit. One that all its queues refused, since they
+        were full, was not taken; see :meth:`turned_away`.
+        """
         return self.find("published", **filters)
+
+    def uncommitted(self, **filters: str | bytes) -> Events:
+        """Publishes in a transaction, as they came; whatever became of it."""
+        return self.find("uncommitted", **filters)
+
+    def rolled_back(self, **filters: str | bytes) -> Events:
+        """Those whose transaction was rolled back, or ended with its channel."""
+        return self.find("rolled-back", **filters)
+
+    def turned_away(self, **filters: str | bytes) -> Events:
+        """Messages that a queue refused since it was full, whether the publisher heard of it."""
+        return self.find("turned-away", **filters)
 
     def returned(self, **filters: str | bytes) -> Events:
         """Mandatory messages that went back, since they reached no queue."""
@@ -582,7 +561,9 @@ class History:
         return Events(
             one
             for one in self.events
-            if one.kind == kind and all(test(one, value) for test, value in tests)
+            if one.kind == kind
+            and _was_taken(one)
+            and all(test(one, value) for test, value in tests)
         )
 
     def check(self, kind: str, count: int | None, **filters: str | bytes) -> Events:
@@ -653,9 +634,21 @@ def _concerns(event: Event, queue: str) -> bool:
     return queue == event.queue or queue in event.to or event.kind == "note"
 
 
+def _was_taken(event: Event) -> bool:
+    """Whether a publish is one: not if all its queues were full, and refused it."""
+    message = event.message
+    if event.kind != "published" or message is None or not message.refused_by:
+        return True
+
+    return not message.refused_by.issuperset(event.to)
+
+
 def _is_in_queue(event: Event, name: str | bytes) -> bool:
-    if event.kind in ("published", "confirmed", "refused"):
-        message = event.message
+    message = event.message
+    if event.kind == "published" and message is not None and name in message.refused_by:
+        return False
+
+    if event.kind in PUBLISHES:
         return name in event.to or (message is not None and name in message.routed_to)
 
     return event.queue == name

@@ -13,16 +13,27 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.core.browsing import Browser
 from broker.core.message import content_body
-from broker.testing.history import shown
+from broker.testing.events import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from broker.core.message import Message
     from broker.core.queue.queue import Queue
+    from broker.core.vhost import VirtualHost
     from broker.protocol.connection import Connection
     from broker.testing.history import Events, History
     from broker.testing.stage import Stage
 
-__all__ = ["ConnectionView", "ConsumerView", "ExchangeView", "Home", "QueueView"]
+__all__ = [
+    "ConnectionView",
+    "ConsumerView",
+    "ExchangeView",
+    "Home",
+    "QueueView",
+    "demand_queue",
+    "describe",
+]
 
 BODIES_SHOWN_MAX: Final = 5
 BODIES_MAX: Final = 10_000
@@ -164,14 +175,7 @@ class QueueView:
         return self
 
     def _demand_a_queue(self) -> None:
-        """Nothing is true of a name that no queue ever had: somebody has mistyped it."""
-        home = self._home
-        names = home.stage.call(lambda: list(home.stage.node.vhosts[home.vhost].queues))
-        told = {name for one in home.history.events for name in (one.queue, *one.to) if name}
-        if self.name not in names and self.name not in told:
-            near = get_close_matches(self.name, [*names, *sorted(told)], n=1)
-            hint = f"; is {near[0]!r} meant?" if near else ""
-            raise AssertionError(f"there is no queue {self.name!r}, nor was there one{hint}")
+        demand_queue(self._home, self.name, self._home.vhost)
 
     # -- how it is
 
@@ -213,6 +217,39 @@ class QueueView:
         return describe(self._home, self.name)
 
 
+def demand_queue(home: Home, name: str, vhost: str | None) -> None:
+    """Refuse a name that no queue ever had, in a virtual host or in any."""
+
+    def read() -> set[str]:
+        return {name for host in _hosts(home, vhost) for name in host.queues}
+
+    told = (name for one in home.history.events for name in (one.queue, *one.to))
+    _demand_a_name("queue", name, _there(home, read), told)
+
+
+def _demand_a_name(kind: str, name: str, there: set[str], told: Iterable[str]) -> None:
+    """Nothing is true of a name that nothing ever had: somebody has mistyped it.
+
+    Raises:
+        AssertionError: it is neither there, nor was it told of.
+
+    """
+    known = {*there, *told} - {""}
+    if name not in known and name not in there:
+        near = get_close_matches(name, sorted(known), n=1)
+        hint = f"; is {near[0]!r} meant?" if near else ""
+        raise AssertionError(f"there is no {kind} {name!r}, nor was there one{hint}")
+
+
+def _hosts(home: Home, name: str | None) -> list[VirtualHost]:
+    return [host for host in home.stage.node.vhosts.values() if name in (None, host.name)]
+
+
+def _there(home: Home, read: Callable[[], set[str]]) -> set[str]:
+    """The names there are; none where the broker has ended."""
+    return home.stage.call(read) if home.stage.is_there else set()
+
+
 def _waiting(queue: Queue, count_max: int) -> list[Message]:
     browser = Browser(queue)
     found: list[Message] = []
@@ -228,6 +265,8 @@ def _waiting(queue: Queue, count_max: int) -> list[Message]:
 
 def describe(home: Home, name: str) -> str:
     """A queue as it is now, on a line."""
+    if not home.stage.is_there:
+        return f"queue {name!r}: the broker has ended"
 
     def read() -> str:
         vhost = home.stage.node.vhosts.get(home.vhost)
@@ -300,7 +339,16 @@ class ExchangeView:
         return self._check("returned", count, routing_key)
 
     def _check(self, kind: str, count: int | None, routing_key: str | None) -> ExchangeView:
-        self._home.history.check(kind, count, **self._filters(routing_key))
+        if self._home.history.check(kind, count, **self._filters(routing_key)):
+            return self
+
+        home = self._home
+
+        def read() -> set[str]:
+            return {"", *(name for host in _hosts(home, home.vhost) for name in host.exchanges)}
+
+        told = (one.message.exchange for one in home.history.events if one.message is not None)
+        _demand_a_name("exchange", self.name, {"", *_there(home, read)}, told)
         return self
 
 
@@ -337,7 +385,21 @@ class ConsumerView:
         return self._check("requeued", count)
 
     def _check(self, kind: str, count: int | None) -> ConsumerView:
-        self._home.history.check(kind, count, consumer=self.tag)
+        if self._home.history.check(kind, count, consumer=self.tag):
+            return self
+
+        home = self._home
+
+        def read() -> set[str]:
+            return {
+                consumer.tag
+                for host in _hosts(home, home.vhost)
+                for queue in host.queues.values()
+                for consumer in queue.consumers
+            }
+
+        told = (one.consumer for one in home.history.events)
+        _demand_a_name("consumer", self.tag, _there(home, read), told)
         return self
 
 

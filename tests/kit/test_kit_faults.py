@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -121,6 +122,77 @@ def test_a_stalled_connection_goes_on_when_it_is_healed(leveret: Broker, channel
     leveret.faults.heal()
     leveret.wait_for(lambda: leveret.queue("q").assert_ready(1))
     assert channel.queue_declare("q", passive=True).method.message_count == 1
+
+
+class Newcomer(threading.Thread):
+    """A client that connects, however long that takes."""
+
+    def __init__(self, broker: Broker, name: str = "") -> None:
+        super().__init__(daemon=True)
+        self._broker = broker
+        self._name = name
+        self.is_there = False
+        self.start()
+
+    def run(self) -> None:
+        connection = connect(self._broker, self._name)
+        connection.channel()
+        self.is_there = True
+        connection.close()
+
+
+def test_who_connects_while_all_is_stalled_waits_until_it_is_healed(leveret: Broker) -> None:
+    assert leveret.faults.stall() == 0
+    newcomer = Newcomer(leveret)
+    leveret.wait_for(lambda: any(tap._stalled_in for tap in leveret.stage.plans.taps))
+    leveret.clock.advance(5)
+    assert not newcomer.is_there
+
+    leveret.faults.heal()
+    newcomer.join(5)
+    assert newcomer.is_there
+
+
+def test_who_connects_later_is_meant_by_name(leveret: Broker) -> None:
+    assert leveret.faults.stall("bad") == 0
+    good = Newcomer(leveret, "good")
+    good.join(5)
+    assert good.is_there
+    bad = Newcomer(leveret, "bad one")
+    leveret.wait_for(lambda: any(tap._is_stalled for tap in leveret.stage.plans.taps))
+    another = Newcomer(leveret, "good too")
+    another.join(5)
+    assert (another.is_there, bad.is_there) == (True, False)
+
+    leveret.faults.heal()
+    bad.join(5)
+    assert bad.is_there
+    last = Newcomer(leveret, "bad too")
+    last.join(5)
+    assert last.is_there, "what was healed is over"
+
+
+def test_who_connects_to_a_slow_broker_is_slow(leveret: Broker) -> None:
+    assert leveret.faults.slow(2_000) == 0
+    started_s = time.monotonic()
+    with connect(leveret) as connection:
+        assert time.monotonic() - started_s > 0.2
+        connection.channel()
+        leveret.faults.heal()
+        assert not any(tap._bytes_per_s for tap in leveret.stage.plans.taps)
+
+
+def test_a_virtual_host_stalls_its_own_clients_alone(leveret: Broker) -> None:
+    with leveret.fresh_vhost() as other:
+        other.faults.stall()
+        mine = Newcomer(leveret)
+        mine.join(5)
+        assert mine.is_there
+        theirs = Newcomer(other)
+        leveret.wait_for(lambda: any(tap._is_stalled for tap in leveret.stage.plans.taps))
+        leveret.faults.heal()
+        theirs.join(5)
+        assert theirs.is_there
 
 
 def test_a_stalled_connection_is_given_up_by_its_heartbeats(leveret: Broker, channel: Any) -> None:

@@ -257,6 +257,10 @@ class Queue(KeptMessages):
             if settings.overflow == "reject-publish-dlx":
                 self._bury(message, "maxlen")
 
+            witness = self.vhost.witness
+            if witness is not None:
+                witness.turned_away(self, message)
+
             return False
 
         queue_ttl_ms = settings.message_ttl_ms

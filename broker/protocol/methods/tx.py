@@ -83,6 +83,10 @@ def rollback(channel: Channel, method: TxRollback) -> None:
     """tx.rollback: publishes are forgotten, what was settled is unacked again (rule TX-06)."""
     transaction = _transaction_of(channel)
     transaction.take_publications()
+    witness = channel.vhost.witness
+    if witness is not None:
+        witness.rolled_back(channel.deliveries)
+
     messages = transaction.settled_messages()
     transaction.take_settlements()
     if messages:
