@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from broker.core.queue.queue import Queue
     from broker.core.vhost import VirtualHost
     from broker.protocol.connection import Connection
-    from broker.testing.history import Events, History
+    from broker.testing.events import Events
+    from broker.testing.history import History
     from broker.testing.stage import Stage
 
 __all__ = [
