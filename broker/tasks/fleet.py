@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_any
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.client.errors import InvalidValue
 from broker.tasks.loading import load_app
 from broker.tasks.worker import LEASE_S, THREAD_NAME, Worker
 
@@ -194,7 +195,15 @@ class Fleet:
 
 async def _checked(plan: Plan, app: Tasks) -> None:
     """Find out what is wrong with a plan before there are processes."""
-    plan.worker(app)
+    worker = plan.worker(app)
+    are_several = plan.workers > 1 and plan.mode == "processes"
+    if are_several and worker.remembers and app.once is not None and not app.once.is_shared:
+        raise InvalidValue(
+            f"{type(app.once).__name__} is of one process, and these are {plan.workers}, none of "
+            "which would know what the others have done: take SqliteOnce, RedisOnce or "
+            "PostgresOnce, or --workers 1"
+        )
+
     try:
         link = await app.link()
         for name, spec in app.queues().items():

@@ -7,7 +7,7 @@ Invariant: a task that was sent is durable and in its queue, confirmed by the br
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.client.errors import QueueFull, QueueNotFound, Unroutable
 from broker.client.message import Envelope
@@ -17,7 +17,6 @@ from broker.tasks.identity import new_id
 
 if TYPE_CHECKING:
     from broker.client.schedule import When
-    from broker.client.spec import QueueSpec
     from broker.tasks.app import Tasks
     from broker.tasks.link import Link
     from broker.tasks.task import Task
@@ -25,6 +24,17 @@ if TYPE_CHECKING:
 __all__ = ["Sender"]
 
 NO_RESULT: Final = "x-no-result"
+
+
+class _Call(NamedTuple):
+    """A call of a task, written."""
+
+    task: Task[..., Any, Any]
+    id: str
+    body: bytes
+    content_type: str
+    reply_to: str
+    when: When | None
 
 
 class Sender:
@@ -53,7 +63,7 @@ class Sender:
         if options.partitions is not None:
             queue = options.partitions.queue_for(queue, args, kwargs)
 
-        spec = await self._declare(link, queue)
+        await self._declare(link, queue)
         body, content_type = app.codecs.encode([args, kwargs])
         reply_to = ""
         if options.result and app.results is not None:
@@ -65,50 +75,47 @@ class Sender:
         if app.callbacks.want("queued"):
             app.callbacks.tell(Event("queued", task_id, task.name))
 
-        if when is not None:
-            envelope = Envelope(
-                body=body,
-                id=task_id,
-                priority=options.priority,
-                when=when,
-                ttl=options.ttl,
-                type=task.name,
-                reply_to=reply_to or None,
-                content_type=content_type,
-            )
-            client = await link.client()
-
-            async def put() -> None:
-                await client.send_envelope(queue, envelope)
-        else:
-            props = template(
-                content_type,
-                task.name,
-                priority=app.spec.wire_priority(options.priority),
-                reply_to=reply_to,
-                expiration_ms=options.ttl_ms,
-            ).with_id(task_id)
-
-            async def put() -> None:
-                await link.port.send(queue, task_id, props, body)
-
+        call = _Call(task, task_id, body, content_type, reply_to, when)
         try:
-            await put()
+            await self._put(link, queue, call)
         except (QueueNotFound, Unroutable) as problem:
-            is_to_go = spec.auto_delete or spec.expires is not None
+            is_to_go = app.spec.auto_delete or app.spec.expires is not None
             if isinstance(problem, QueueFull) or not is_to_go:
                 raise
 
             # It went as it was to, when it was not in use, and is made again.
             link.forget_declared(queue)
             await self._declare(link, queue)
-            await put()
+            await self._put(link, queue, call)
 
         return task_id
 
-    async def _declare(self, link: Link, queue: str) -> QueueSpec:
-        spec = self._app.spec
-        if not link.has_declared(queue):
-            await link.declare(queue, self._app.queues().get(queue, spec))
+    async def _put(self, link: Link, queue: str, call: _Call) -> None:
+        options = call.task.options
+        if call.when is not None:
+            client = await link.client()
+            envelope = Envelope(
+                body=call.body,
+                id=call.id,
+                priority=options.priority,
+                when=call.when,
+                ttl=options.ttl,
+                type=call.task.name,
+                reply_to=call.reply_to or None,
+                content_type=call.content_type,
+            )
+            await client.send_envelope(queue, envelope)
+            return
 
-        return spec
+        props = template(
+            call.content_type,
+            call.task.name,
+            priority=self._app.spec.wire_priority(options.priority),
+            reply_to=call.reply_to,
+            expiration_ms=options.ttl_ms,
+        )
+        await link.port.send(queue, call.id, props.with_id(call.id), call.body)
+
+    async def _declare(self, link: Link, queue: str) -> None:
+        if not link.has_declared(queue):
+            await link.declare(queue, self._app.queues().get(queue, self._app.spec))

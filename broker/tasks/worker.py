@@ -149,21 +149,23 @@ class Worker:
         """Refuse what would not be heeded: a store, a lease or a policy that nothing here uses."""
         tasks = self.tasks.registered.values()
         guarantees = {task.options.guarantee or self.guarantee for task in tasks}
-        is_remembered = "effectively_once" in guarantees | {self.guarantee}
-        if is_remembered and self.tasks.once is None:
+        self.remembers = "effectively_once" in guarantees | {self.guarantee}
+        """Whether it uses the idempotency store."""
+
+        if self.remembers and self.tasks.once is None:
             raise InvalidValue(
                 "effectively_once needs an idempotency store: Tasks(once=SqliteOnce(...)), "
                 "RedisOnce, PostgresOnce or, within one process, MemoryOnce"
             )
 
-        if not is_remembered and given is None and self.tasks.once is not None:
+        if not self.remembers and given is None and self.tasks.once is not None:
             # No error: tasks can be registered later.
             LOG.warning(
                 "there is an idempotency store, and no task uses it: say "
                 "guarantee='effectively_once', or leave once= out"
             )
 
-        if not is_remembered and self._lease_s != LEASE_S:
+        if not self.remembers and self._lease_s != LEASE_S:
             raise InvalidValue("lease is about tasks that are effectively_once, and there are none")
 
         if self.guarantee == "at_most_once":

@@ -55,6 +55,9 @@ class IdempotencyStore(ABC):
     what it claimed: a worker renews it while it lives.
     """
 
+    is_shared: bool = True
+    """Whether other processes see what is remembered."""
+
     has_effects: bool = False
     """Whether effects can be recorded together with the mark."""
 

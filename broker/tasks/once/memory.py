@@ -32,6 +32,8 @@ class _Entry:
 class MemoryOnce(IdempotencyStore):
     """Remembers in this process only: a restart forgets, and other processes do not see it."""
 
+    is_shared = False
+
     def __init__(self, *, ttl: float = TTL_S, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(ttl=ttl)
         self._clock = clock

@@ -16,11 +16,12 @@ import pytest
 
 from broker.client import QueueSpec
 from broker.client.codecs import Codecs
-from broker.client.errors import DecodeError, InvalidSchedule, InvalidValue, TaskFailed
+from broker.client.errors import DecodeError, InvalidSchedule, InvalidValue, TaskFailed, Unavailable
 from broker.tasks import MemoryOnce, Partitions, Retry, Task, Tasks, Worker, current
 from broker.tasks.board import Board, Job, Snapshot
 from broker.tasks.current import NoTask
 from broker.tasks.events import Callbacks, Event
+from broker.tasks.fleet import Fleet, Plan
 from broker.tasks.identity import new_id, sent_at
 from broker.tasks.loading import LoadError, load_app
 from broker.tasks.mode import chosen_mode, chosen_workers, is_free_threaded
@@ -30,6 +31,8 @@ from broker.tasks.view import LiveView, ProgressLines, table
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from broker.tasks.mode import Mode
 
 JSON = "application/json"
 
@@ -178,6 +181,30 @@ def test_a_task_is_its_function() -> None:
     assert add(2, y=3) == 5
     assert add.__doc__ == "Add."
     assert add.name.endswith("test_a_task_is_its_function.add")
+
+
+@pytest.mark.parametrize(
+    ("workers", "mode", "text"),
+    [
+        (2, "processes", "MemoryOnce is of one process"),
+        (1, "processes", None),
+        (2, "threads", None),
+    ],
+)
+def test_several_processes_have_no_store_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int, mode: Mode, text: str | None
+) -> None:
+    """None of them would know what the others have done."""
+    (tmp_path / "twice.py").write_text(
+        "from broker.tasks import MemoryOnce, Tasks\n"
+        "tasks = Tasks('amqp://127.0.0.1:1/', timeout=0.05, once=MemoryOnce(),\n"
+        "              guarantee='effectively_once')\n"
+        "@tasks.task\ndef sell() -> None: ...\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    plan = Plan(app="twice:tasks", workers=workers, mode=mode)
+    with pytest.raises(InvalidValue if text else Unavailable, match=text):
+        Fleet(plan).run()
 
 
 def test_two_tasks_of_one_name_are_refused() -> None:
