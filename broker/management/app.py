@@ -47,6 +47,7 @@ from broker.management.hardening import (
 from broker.management.hosts import KnownHosts
 from broker.management.moves import Moves
 from broker.management.pacing import Pacer, Visitor, cost_besides
+from broker.management.refusals import expect_little
 from broker.management.routes import Router, split_path
 from broker.management.target import target_of
 from broker.management.threshold import FIRST_OF_CONNECTION
@@ -119,7 +120,7 @@ def build_application(site: Site, rules: Rules | None = None) -> web.Application
 
     application.on_shutdown.append(stop)
     # A name may hold line ends, which a dot alone does not stand for.
-    application.router.add_route("*", "/{path:(?s:.*)}", handle)
+    application.router.add_route("*", "/{path:(?s:.*)}", handle, expect_handler=expect_little)
     return application
 
 

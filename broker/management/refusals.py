@@ -1,31 +1,59 @@
-"""What a peer hears whose bytes are no HTTP request (management layer).
+"""What a peer hears whom aiohttp refuses before the API does (management layer).
 
-aiohttp quotes them in its answer, and in a traceback on standard error: a login in a line that
-lacks its colon would be in both.
+aiohttp quotes what was sent in its answers, and in a traceback on standard error: a login in a line
+that lacks its colon would be in both. So its refusals are made anew, and are errors like others.
 """
 
 from __future__ import annotations
 
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestHandler
 
+from broker.management.call import answer
+from broker.management.errors import HTTPProblem, NotThere
 from broker.management.hardening import security_headers
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-__all__ = ["QUIET", "reticent"]
+__all__ = ["QUIET", "expect_little", "reticent"]
 
 QUIET: Final = logging.getLogger("leveret.http")
 """For what aiohttp has to say: faults of ours are told by the API itself."""
 QUIET.addHandler(logging.NullHandler())
 QUIET.propagate = False
 
-TEXTS: Final = {400: "400: this is no HTTP request", 500: "500: the request could not be answered"}
+REASONS: Final = {
+    400: HTTPProblem(400, "bad_request", "this is no HTTP request"),
+    404: NotThere(),
+    500: HTTPProblem(500, "internal_server_error", "the request could not be answered"),
+}
+CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+def _refusal(status: int, request: web.BaseRequest) -> web.Response:
+    problem = REASONS.get(status)
+    if problem is None:
+        error = HTTPStatus(status).phrase.lower().replace(" ", "_")
+        problem = HTTPProblem(status, error, "the request was refused")
+
+    response = answer(problem.body(), status)
+    response.headers.update(security_headers(is_secure=request.secure))
+    return response
+
+
+async def expect_little(request: web.Request) -> None:
+    """Let a client that asks whether it may send the body go on; RabbitMQ heeds no other wish."""
+    wish = request.headers.get("expect", "")
+    if request.version == HttpVersion11 and wish.lower() == "100-continue":
+        await request.writer.write(CONTINUE)
+        # aiohttp: the answer itself has not begun.
+        request.writer.output_size = 0
 
 
 class _Reticent(RequestHandler):
@@ -40,16 +68,24 @@ class _Reticent(RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        response = super().handle_error(request, status, exc, message)
-        if isinstance(response, web.Response):
-            response.text = TEXTS.get(status, f"{status}: the request was refused") + "\n"
-            response.content_type = "text/plain"
-
-        for name, value in security_headers(is_secure=request.secure).items():
-            response.headers[name] = value
-
-        response.headers["server"] = "leveret"
+        # It tells those who debug, closes the connection, and knows whether it is too late.
+        super().handle_error(request, status, exc, message)
+        response = _refusal(status, request)
+        response.force_close()
         return response
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        if isinstance(resp, web.HTTPException) and not resp.prepared:
+            # The API raises none: aiohttp has found no way to it.
+            made = _refusal(resp.status, request)
+            if "allow" in resp.headers:
+                made.headers["allow"] = resp.headers["allow"]
+
+            resp = made
+
+        return await super().finish_response(request, resp, start_time)
 
 
 def reticent(make: Callable[[], asyncio.BaseProtocol]) -> Callable[[], asyncio.BaseProtocol]:
