@@ -146,17 +146,18 @@ class Core:
 
         """
         check_delay(delay)
-        resent = False
+        resent = is_suspect = False
 
-        def on_resend() -> None:
-            nonlocal resent
+        def on_resend(is_fault: bool) -> None:
+            nonlocal resent, is_suspect
             resent = True
+            is_suspect |= is_fault
 
         async def publish(link: Link) -> None:
             if delay > 0:
                 await self.delays.publish(link, routing_key, message, delay, is_known=False)
             else:
-                await link.publish(exchange, routing_key, message)
+                await link.publish(exchange, routing_key, message, is_suspect=is_suspect)
 
         deadline = asyncio.get_running_loop().time() + self.options.send_timeout
         await self.session.run(publish, deadline=deadline, on_resend=on_resend)

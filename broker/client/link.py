@@ -74,6 +74,9 @@ __all__ = [
 FRAMES_BUFFERED: Final = 1000
 """Frames of one channel that wait for its reader. The library's ten stop the whole connection."""
 
+APART_MAX: Final = 100
+"""Messages that are sent at once, each on a channel of its own, of which there are not many."""
+
 HEADER_FRAME_BYTES: Final = 20
 """Of a frame with a content header: what goes around it, and what is in it before properties."""
 
@@ -120,6 +123,7 @@ class Link:
         self._opening = asyncio.Lock()
         self._declared: set[str] = set()
         self._under_way: set[str | None] = set()
+        self._apart = asyncio.Semaphore(APART_MAX)
         transport = connection.transport
         assert transport is not None
         self._underlay = transport.connection
@@ -263,8 +267,16 @@ class Link:
         message: Outgoing,
         *,
         mandatory: bool = True,
+        is_suspect: bool = False,
     ) -> None:
         """Publish, and return when the broker has confirmed it.
+
+        Args:
+            exchange: where to.
+            routing_key: under what.
+            message: what.
+            mandatory: whether it is an error if no queue takes it.
+            is_suspect: whether it was under way when the broker closed a connection for a mistake.
 
         Raises:
             Unroutable: it is mandatory, and no queue has taken it.
@@ -272,12 +284,14 @@ class Link:
             MessageTooLarge: its headers do not fit into a frame.
 
         What is wrong with one message closes the channel, and with it what others have under way;
-        so all of them are sent again, each on a channel of its own, and that one fails.
+        so all of them are sent again, each on a channel of its own, and that one fails. Nor does
+        the library stop writing at once on a channel that was closed, for which the broker closes
+        the connection: then too.
         """
         properties = packed(message.properties, self._header_room)
         publication = Publication(exchange, routing_key, message.body, properties, mandatory)
         message_id = properties.message_id
-        if message_id in self._under_way:
+        if is_suspect or message_id in self._under_way:
             # The library knows a message that comes back by its id, and of two that have the same
             # one it takes the second for confirmed.
             await self._publish_apart(publication)
@@ -296,12 +310,13 @@ class Link:
         await self._publish_apart(publication)
 
     async def _publish_apart(self, publication: Publication) -> None:
-        channel = await self.open_channel(confirms=True)
-        try:
-            await _publish(channel, publication)
-        finally:
-            if not channel.is_closed:
-                await channel.close()
+        async with self._apart:
+            channel = await self.open_channel(confirms=True)
+            try:
+                await _publish(channel, publication)
+            finally:
+                if not channel.is_closed:
+                    await channel.close()
 
     async def close(self) -> None:
         """Close it. What is unacknowledged goes back to its queues.

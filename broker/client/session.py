@@ -159,9 +159,11 @@ class Session:
         operation: Callable[[Link], Awaitable[R]],
         *,
         deadline: float | None = None,
-        on_resend: Callable[[], None] | None = None,
+        on_resend: Callable[[bool], None] | None = None,
     ) -> R:
         """Do something on a link, and on the next one if that is lost meanwhile.
+
+        Of that ``on_resend`` is told, and whether the broker has closed the link for a mistake.
 
         Raises:
             Unavailable: it was not done by the deadline, ``timeout`` seconds from now if None.
@@ -173,6 +175,7 @@ class Session:
         faults = 0
         while True:
             link = await self.link(limit)
+            fault: ConnectionClosed | None = None
             try:
                 async with link.operation(limit):
                     return await operation(link)
@@ -188,7 +191,7 @@ class Session:
                         ) from fault
 
             if on_resend is not None:
-                on_resend()
+                on_resend(fault is not None)
 
     async def run_steps(self, operation: Callable[[Link], Awaitable[R]]) -> R:
         """Do something that takes many steps, each of which may take ``timeout`` seconds, as

@@ -28,7 +28,7 @@ from broker.client import (
 )
 from broker.client.link import Link
 from broker.embedded import Broker
-from tests.helpers.toolkit import LIVE_URL, needs_leveret
+from tests.helpers.toolkit import Heard, LIVE_URL, needs_leveret
 
 Name = Callable[[str], str]
 
@@ -190,11 +190,15 @@ async def test_many_are_sent_at_once_and_in_order(client: Client, name: Name) ->
 async def test_one_that_cannot_be_sent_does_not_take_others_along(
     client: Client, name: Name, url: str
 ) -> None:
-    """An exchange that is not there closes the channel that all of them share."""
+    """An exchange that is not there closes the channel that all of them share.
+
+    The library goes on writing on it for a while, for which a broker closes the connection.
+    """
     orders = name("orders")
     await client.declare(orders)
     options = Options(topics="toolkit-test.no-exchange")
     async with connect(url, options=options) as wrong:
+        heard = Heard(wrong)
         await wrong.declare(orders)
         results = await asyncio.gather(
             *(wrong.send(orders, number) for number in range(20)),
@@ -206,6 +210,7 @@ async def test_one_that_cannot_be_sent_does_not_take_others_along(
     failed = [one for one in results if isinstance(one, BaseException)]
     assert len(failed) == 1
     assert isinstance(failed[0], LookupError)
+    assert heard.kinds.count("disconnected") <= 1
     assert (await client.stats(orders)).ready >= 40
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from broker.client.mending import MendingReader, mended
 from tests.helpers.untyped import pamqp
 
+UNREADABLE = (ValueError, pamqp.exceptions.PAMQPException)
+"""From version 4 on the library has an error of its own for it."""
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 BAD = b"\xff\xc3"
 LAST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
@@ -82,7 +84,7 @@ TIME = struct.pack(">Q", 1_700_000_000_000_000)
     ],
 )
 def test_a_property_that_cannot_be_read_is_mended(payload: bytes, name: str, value: object) -> None:
-    with pytest.raises((UnicodeDecodeError, ValueError)):
+    with pytest.raises(UNREADABLE):
         read(HEADER, payload)
 
     whole = mended(HEADER, payload)
@@ -128,7 +130,7 @@ def test_every_kind_of_value_is_walked_over(value: bytes) -> None:
 )
 def test_a_routing_key_that_cannot_be_read_is_mended(payload: bytes, name: str) -> None:
     payload += b"\xce"
-    with pytest.raises(UnicodeDecodeError):
+    with pytest.raises(UNREADABLE):
         read(METHOD, payload)
 
     assert getattr(read(METHOD, mended(METHOD, payload)), name) == "??"
