@@ -66,8 +66,11 @@ class _Crew:
 
     def __init__(self, environment: dict[str, str], workers: int, log: Path) -> None:
         self._command = [sys.executable, "-m", "broker", "worker", "tests.task_chaos.app:tasks"]
-        self._command += ["-w", str(workers), "-c", "10", "--no-live", "--lease", "3"]
+        self._command += ["-w", str(workers), "-c", "10", "--no-live"]
         self._command += ["-m", "processes", "--grace", "10"]
+        if environment["TASK_CHAOS_GUARANTEE"] == "effectively_once":
+            self._command += ["--lease", "3"]
+
         self._environment = (
             os.environ
             | environment
