@@ -28,7 +28,7 @@ from broker.client import (
 )
 from broker.client.link import Link
 from broker.embedded import Broker
-from tests.helpers.toolkit import Heard, LIVE_URL, needs_leveret
+from tests.helpers.toolkit import LIVE_URL, Heard, needs_leveret
 
 Name = Callable[[str], str]
 
