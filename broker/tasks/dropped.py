@@ -132,9 +132,11 @@ class Dropped:
         if task is not None and not task.options.result:
             return
 
-        LOG.warning("%s %s was dropped from %s: %s", name, task_id, queue, reason)
+        is_old = reason == "expired"
+        level = logging.INFO if is_old else logging.WARNING
+        LOG.log(level, "%s %s was dropped from %s: %s", name, task_id, queue, reason)
         outcome = Outcome(Status.EXPIRED)
-        if reason != "expired":
+        if not is_old:
             problem = TaskDropped(f"the broker has dropped it from the queue {queue!r}: {reason}")
             outcome = Outcome(Status.FAILED, failure=Failure.of(problem))
 
