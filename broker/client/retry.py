@@ -67,6 +67,7 @@ class Linear:
         for name in ("first", "step", "cap"):
             check_seconds(name, getattr(self, name), is_zero_ok=True)
 
+        _check_cap(self.first, self.cap)
         _check_share("jitter", self.jitter)
 
     def wait(self, failures: int, chance: float) -> float:
@@ -92,6 +93,7 @@ class Exponential:
         if not is_number or not 1 <= self.factor < math.inf:
             raise InvalidValue(f"factor is to be at least 1, not {self.factor!r:.60}")
 
+        _check_cap(self.first, self.cap)
         _check_share("jitter", self.jitter)
 
     def wait(self, failures: int, chance: float) -> float:
@@ -178,6 +180,12 @@ class Retry:
 
 def _spread(wait: float, jitter: float, chance: float) -> float:
     return wait * (1 + jitter * (2 * chance - 1))
+
+
+def _check_cap(first: float, cap: float) -> None:
+    """Refuse a first wait that would be cut to a cap, which by default nobody has thought of."""
+    if first > cap:
+        raise InvalidValue(f"first is {first:g} seconds, and no wait is longer than cap, {cap:g}")
 
 
 def _check_share(name: str, value: object) -> None:

@@ -220,7 +220,7 @@ class Tasks:
     def on(
         self,
         *kinds: str,
-        tasks: Iterable[Task[..., Any, Any] | str] = (),
+        tasks: Iterable[Task[..., Any, Any] | str] | Task[..., Any, Any] | str = (),
         slower_than: float | None = None,
     ) -> Callable[[_E], _E]:
         """Call the function with events of these kinds; of all kinds, if none is given.
@@ -228,12 +228,17 @@ class Tasks:
         Args:
             kinds: any of ``queued``, ``started``, ``succeeded``, ``failed``, ``retried``,
                 ``cancelled``, ``refused``, and those that tasks emit.
-            tasks: tasks, or patterns of their names.
+            tasks: tasks, or patterns of their names; one of them, or several.
             slower_than: only those that took more than so many seconds, so none of kinds that take
                 no time.
 
         """
-        names = tuple(one if isinstance(one, str) else one.name for one in tasks)
+        several = (tasks,) if isinstance(tasks, str | Task) else tuple(tasks)
+        for one in several:
+            if not isinstance(one, str | Task):
+                raise InvalidValue(f"tasks are tasks or patterns of their names, not {one!r:.60}")
+
+        names = tuple(one if isinstance(one, str) else one.name for one in several)
 
         def register(callback: _E) -> _E:
             self.callbacks.add(callback, kinds, tasks=names, slower_than=slower_than)

@@ -129,7 +129,14 @@ class Task(Generic[P, R, C]):
 
     async def q_many(self, calls: Iterable[tuple[Any, ...]], /) -> list[Handle[R]]:
         """Send it once for each tuple of arguments, and wait for the broker's confirms together."""
-        return await self._app.send_many(self, [(tuple(args), {}) for args in calls])
+        written: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
+        for args in calls:
+            if not isinstance(args, tuple | list):
+                raise InvalidValue(f"a call is a tuple of arguments, such as ({args!r:.40},)")
+
+            written.append((tuple(args), {}))
+
+        return await self._app.send_many(self, written)
 
     def using(self, **changes: Any) -> Task[P, R, C]:
         """Return this task with other options, to send it differently this once.

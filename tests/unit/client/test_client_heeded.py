@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -15,7 +15,10 @@ from broker.client.options import Options
 from broker.queues import MemoryQueue, Pump, RetryMiddleware
 from broker.tasks import (
     AmqpResults,
+    Event,
+    Exponential,
     Fixed,
+    Linear,
     MemoryOnce,
     MemoryResults,
     RedisResults,
@@ -98,6 +101,8 @@ def worker(tasks: dict[str, Any], options: dict[str, Any], **settings: Any) -> o
         (Tasks, {"guarantee": "at_most_once", "retry": THRICE}, "cannot be retried"),
         (task, {"tasks": {"guarantee": "at_most_once"}, "retry": THRICE}, "cannot be retried"),
         (task, {"tasks": {}, "guarantee": "at_most_once", "retry": THRICE}, "cannot be retried"),
+        (Exponential, {"first": 300}, "first is 300 seconds, and no wait is longer than cap, 60"),
+        (Linear, {"first": 5, "cap": 2}, "no wait is longer than cap, 2"),
         (on, {"kinds": "started"}, "'started' takes no time"),
         (on, {"kinds": "progress"}, "'progress' takes no time"),
         # results
@@ -159,6 +164,29 @@ def test_a_store_that_nothing_uses_is_told(caplog: pytest.LogCaptureFixture) -> 
     worker({"once": MemoryOnce(), "guarantee": "effectively_once"}, {})
     worker({"once": MemoryOnce()}, {}, guarantee="at_least_once")
     assert not caplog.text
+
+
+@pytest.mark.parametrize("tasks", ["mail.*", ["mail.*"]], ids=["one", "several"])
+async def test_a_pattern_of_tasks_is_not_its_letters(tasks: Any) -> None:
+    """Of the letters of ``mail.*`` one is a star, which stands for all tasks."""
+    app, heard = Tasks(), []
+    app.on("failed", tasks=tasks)(lambda event: heard.append(event.task))
+    for name in ("shop.sell", "mail.send"):
+        app.callbacks.tell(Event("failed", "1", name))
+
+    await app.callbacks.finish()
+    assert heard == ["mail.send"]
+
+
+def test_what_is_no_pattern_of_tasks_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="patterns of their names"):
+        Tasks().on("failed", tasks=cast("Any", [5]))
+
+
+async def test_calls_are_tuples_of_arguments() -> None:
+    """A text would be as many arguments as it has letters."""
+    with pytest.raises(InvalidValue, match=r"such as \('ab',\)"):
+        await Tasks().task(name="t")(print).q_many(cast("Any", ["ab"]))
 
 
 async def test_a_policy_beside_acknowledging_first_is_refused() -> None:
