@@ -395,12 +395,14 @@ class Tasks:
 
     async def watch_all(self, link: Link) -> None:
         """Do so of the queues of all tasks that this can happen to."""
-        if self.results is None:
-            return
-
-        for task in self._tasks.values():
+        for name, task in self._tasks.items():
             options = task.options
-            if options.result and (options.ttl is not None or self.may_drop):
+            periodic = self._periodic.get(name)
+            is_asked_for = options.result and self.results is not None
+            if periodic is not None and periodic.overlap == "skip":
+                is_asked_for = True  # by the next tick
+
+            if is_asked_for and (options.ttl is not None or self.may_drop):
                 for queue in options.queues:
                     await self.watch(link, queue)
 

@@ -18,6 +18,8 @@ from broker.client import wire
 from broker.client.errors import ToolkitError
 from broker.client.patience import end_all
 from broker.client.spec import DEAD_EXCHANGE, QueueSpec
+from broker.tasks.beat import DONE, SCHEDULE
+from broker.tasks.frames import template
 from broker.tasks.identity import key_of
 from broker.tasks.outcome import Failure, Outcome, Status
 from broker.tasks.results.base import Stored
@@ -124,10 +126,19 @@ class Dropped:
         headers = given.headers or {}
         results = self._app.results
         reason, queue = _death(headers)
-        if results is None or not reason or wire.REASON in headers or NO_RESULT in headers:
+        if not reason or wire.REASON in headers:
             return  # a worker has made it a dead letter, and has told
 
         name, task_id = given.message_type or "", given.message_id or ""
+        schedule = headers.get(SCHEDULE)
+        if schedule:
+            # A run that is not to overlap with the next one has come to an end.
+            done = template("", DONE).with_id(task_id)
+            self.link.port.post(str(schedule), done, b"")
+
+        if results is None or NO_RESULT in headers:
+            return
+
         task = self._app.registered.get(name)
         if task is not None and not task.options.result:
             return

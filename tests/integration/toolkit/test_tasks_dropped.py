@@ -172,3 +172,23 @@ async def test_a_task_that_failed_is_told_once(make: Callable[..., Tasks], url: 
         await all_told(client, tasks, 1)
         with pytest.raises(TaskFailed, match="no good"):
             await handle.result(timeout=WAIT_S)
+
+
+async def test_a_run_that_expired_does_not_hold_the_next_one_back(
+    make: Callable[..., Tasks], url: str
+) -> None:
+    """Without a word of its end, the next one waited for an hour."""
+    tasks = make()
+
+    @tasks.task(queue=f"{tasks.name}.other", name="other")
+    async def other() -> None: ...
+
+    @tasks.every(0.2, name="look", overlap="skip", ttl=0.05, result=False)
+    async def look() -> None: ...
+
+    async with tasks, Worker(tasks, queues=other.options.queue), connect(url) as client:
+
+        async def are_several() -> bool:
+            return await client.dead(tasks.queue).count() >= 3
+
+        await until(are_several)
