@@ -19,10 +19,11 @@ from broker.auth.passwords import PASSWORD_HASHING
 from broker.auth.users import configure_users
 from broker.config.problems import ConfigProblems
 from broker.core.exchange_commands import BindingRequest, delete_exchange, unbind
+from broker.core.policy_rules import compile_pattern
 from broker.core.protection import Protected
 from broker.core.queue_commands import delete_queue
 from broker.core.user_commands import clear_permissions, delete_user
-from broker.errors import BrokerError
+from broker.errors import BrokerError, ConfigError
 from broker.logs import Log as EventLog
 from broker.node_state import state_of, without_spent_defaults
 from broker.reload_plan import (
@@ -159,6 +160,7 @@ class Reloader:
             around.pump.advance()
             self._wanted = without_spent_defaults(self._new, state_of(around.node))
             check_topology(self._wanted, around.node)
+            await self._search_ahead()
         except ConfigProblems as problems:
             return Outcome(nothing, False, tuple(map(str, problems.problems)))
         except BrokerError as problem:
@@ -169,6 +171,26 @@ class Reloader:
         plan = make_plan(old, self._wanted, around.node, orphans)
         pruned = tuple(one.key for one in orphans if one.text != STAYS) if prunes else ()
         return Outcome(plan, True, (), pruned)
+
+    async def _search_ahead(self) -> None:
+        """Find out a little at a time what policies are about, which are set in one go.
+
+        Raises:
+            ConfigError: it takes too long.
+
+        """
+        from broker.management.errors import BadRequest
+        from broker.management.searching import names_in, search_ahead
+
+        for entry in self._wanted.vhosts:
+            vhost = self._around.node.vhosts.get(entry.name)
+            names = [] if vhost is None else names_in(vhost)
+            for policy in (*entry.policies, *entry.operator_policies):
+                try:
+                    await search_ahead(compile_pattern(policy.pattern), names)
+                except BadRequest as fault:
+                    key = f"vhosts.{entry.name}.policies.{policy.name}"
+                    raise ConfigError(f"{key}: {fault.reason}") from None
 
     def _named(self) -> tuple[Config, ...]:
         return (*self._earlier, named_in(self.config))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from broker.auth.pattern_tree import (
@@ -30,7 +31,15 @@ from broker.auth.pattern_tree import (
     width_of,
 )
 
-__all__ = ["PATTERN_LENGTH_MAX", "STEPS_MAX", "WAYS_MAX", "Pattern", "PatternError"]
+__all__ = [
+    "PATTERN_LENGTH_MAX",
+    "STEPS_MAX",
+    "WAYS_MAX",
+    "KnowingPattern",
+    "Pattern",
+    "PatternError",
+    "knowing_pattern",
+]
 
 PATTERN_LENGTH_MAX: Final = 4096
 """Characters of one pattern: far above any real one, and quick to compile."""
@@ -56,6 +65,12 @@ VISITED_SHIFT: Final = 10
 
 NAME_CHARACTERS_MAX: Final = 255
 """Of the names that patterns are for; longer ones are searched as well."""
+
+VERDICTS_MAX: Final = 20_000
+"""Names of which a pattern knows whether it is found in them; some two megabytes."""
+
+KNOWING_MAX: Final = 32
+"""Patterns that are remembered with what they know."""
 
 ENDLESS: Final = float("inf")
 LETTER, SPLIT, JUMP, EDGE, LOOK, FOUND = range(6)
@@ -106,12 +121,59 @@ class Pattern:
         if self._quick_up_to != ENDLESS:
             self._machine = _machine_of(tree, self._quick_up_to)
 
+    def is_quick(self, name: str | None = None) -> bool:
+        """Whether a name is searched in a millisecond or two; without one, whether any is."""
+        if self._machine is None:
+            return True
+
+        return name is not None and len(name) <= self._quick_up_to
+
     def matches(self, name: str) -> bool:
         """Whether it is found anywhere in a name."""
         if len(name) <= self._quick_up_to or self._machine is None:
             return self._search(name) is not None
 
         return self._machine.finds(name)
+
+
+class KnowingPattern(Pattern):
+    """One that is searched for in the same names again and again: what took long it knows."""
+
+    __slots__ = ("_verdicts",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._verdicts: dict[str, bool] = {}
+
+    def is_quick(self, name: str | None = None) -> bool:
+        """The same; a name that it knows is."""
+        return super().is_quick(name) or name in self._verdicts
+
+    def matches(self, name: str) -> bool:
+        """Whether it is found anywhere in a name."""
+        known = self._verdicts.get(name)
+        if known is not None:
+            return known
+
+        verdict = super().matches(name)
+        if not super().is_quick(name):
+            if len(self._verdicts) >= VERDICTS_MAX:
+                self._verdicts.clear()
+
+            self._verdicts[name] = verdict
+
+        return verdict
+
+
+@lru_cache(maxsize=KNOWING_MAX)
+def knowing_pattern(text: str) -> KnowingPattern:
+    """The same for the same text, so that one that is made again knows what it knew.
+
+    Raises:
+        PatternError: see :class:`Pattern`.
+
+    """
+    return KnowingPattern(text)
 
 
 def _compiled(text: str, flags: re.RegexFlag) -> re.Pattern[str]:

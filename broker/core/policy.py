@@ -117,10 +117,11 @@ class Policy:
         apply_to: one of ``policy_rules.APPLY_TO``.
         definition: the settings, as JSON values.
         priority: the highest that matches is the one that applies.
+        regex: the pattern, ready to be searched for.
 
     """
 
-    __slots__ = ("_regex", "apply_to", "definition", "name", "pattern", "priority")
+    __slots__ = ("apply_to", "definition", "name", "pattern", "priority", "regex")
 
     def __init__(
         self,
@@ -136,7 +137,7 @@ class Policy:
         self.definition = definition
         self.apply_to = apply_to
         self.priority = priority
-        self._regex = compile_pattern(pattern)
+        self.regex = compile_pattern(pattern)
 
     def applies_to_queue(self, name: str, queue_type: str) -> bool:
         """Whether this can govern such a queue (rule PO-03), higher priorities aside."""
@@ -147,11 +148,11 @@ class Policy:
         if unsupported is not None and not unsupported.isdisjoint(self.definition):
             return False
 
-        return self._regex.matches(name)
+        return self.regex.matches(name)
 
     def applies_to_exchange(self, name: str) -> bool:
         """Whether this can govern an exchange of that name, higher priorities aside."""
-        return self.apply_to in ("all", "exchanges") and self._regex.matches(name)
+        return self.apply_to in ("all", "exchanges") and self.regex.matches(name)
 
 
 class AppliedPolicy(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.auth.patterns import Pattern, PatternError
+from broker.auth.patterns import KnowingPattern, PatternError, knowing_pattern
 from broker.core.erlterm import erl_binary, erl_list, erl_plain, erl_string, erl_tuple
 from broker.core.names import fits_short_string
 from broker.core.queue.argument_rules import (
@@ -296,7 +296,7 @@ def _bytes_of(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def compile_pattern(pattern: str) -> Pattern:
+def compile_pattern(pattern: str) -> KnowingPattern:
     """Make a pattern ready for searching.
 
     Raises:
@@ -311,7 +311,7 @@ def compile_pattern(pattern: str) -> Pattern:
         raise PolicyInvalid("pattern uses a POSIX class such as [:alpha:], which is not supported")
 
     try:
-        return Pattern(pattern)
+        return knowing_pattern(pattern)
     except PatternError as error:
         fault = erl_tuple(erl_string(error.message), str(error.position or 0))
         raise PolicyInvalid(

@@ -43,7 +43,8 @@ from broker.management.arguments import (
 from broker.management.definition_rows import OWN_HASH
 from broker.management.errors import BadRequest
 from broker.management.json_text import read_json
-from broker.management.parameters import apply_parameter
+from broker.management.parameters import apply_parameter, policy_of
+from broker.management.searching import names_in, search_ahead
 from broker.management.users import password_hash_in
 from broker.management.vhosts import metadata_in
 from broker.wire.tables import Field
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.core.node import Node
+    from broker.core.policy import Policy
     from broker.core.user_commands import Rights
     from broker.core.vhost import VirtualHost
     from broker.management.json_text import JSON
@@ -159,6 +161,8 @@ class Importer:
         self._new_vhosts: set[str] = set()
         self._new_users: set[str] = set()
         self._new_queues: dict[str, set[str]] = {}
+        # With their places in the document and their virtual hosts.
+        self._policies: list[tuple[str, str, Policy]] = []
 
     async def run(self) -> None:
         """Check, then apply.
@@ -169,6 +173,7 @@ class Importer:
 
         """
         await self._read_all()
+        await self._search_ahead()
         if self._problems:
             shown = self._problems[:PROBLEMS_MAX]
             more = len(self._problems) - len(shown)
@@ -180,6 +185,19 @@ class Importer:
                 await asyncio.sleep(0)
         finally:
             await self._make_safe()
+
+    async def _search_ahead(self) -> None:
+        """What policies are about is found out a little at a time, before they are set."""
+        for at, name, policy in self._policies:
+            vhost = self._node.vhosts.get(name)
+            names = set(self._new_queues.get(name, ()))
+            if vhost is not None:
+                names.update(names_in(vhost))
+
+            try:
+                await search_ahead(policy.regex, names)
+            except BadRequest as fault:
+                self._problems.append(_told(at, fault))
 
     def _apply(self, steps: list[_Step]) -> None:
         faults: list[tuple[_Step, Exception]] = []
@@ -406,6 +424,7 @@ class Importer:
     def _read_policy(self, entry: JSON, at: str) -> None:
         vhost = self._place_of(entry)
         policy = policy_from_plain(_required(entry, "name"), entry)
+        self._policies.append((at, vhost, policy))
         node, by = self._node, self._by
         self._add(at, vhost, lambda: node.vhosts[vhost].set_policy(policy, by=by))
 
@@ -414,9 +433,13 @@ class Importer:
         parameter = Parameter(
             vhost, _required(entry, "component"), _required(entry, "name"), entry.get("value")
         )
+        policy = policy_of(parameter)
+        if policy is not None:
+            self._policies.append((at, vhost, policy))
+
         node = self._node
         by = self._by
-        self._add(at, vhost, lambda: apply_parameter(node, parameter, by=by))
+        self._add(at, vhost, lambda: apply_parameter(node, parameter, policy, by=by))
 
     def _read_exchange(self, entry: JSON, at: str) -> None:
         vhost = self._place_of(entry)

@@ -6,7 +6,6 @@ A list may be long: rows are made and written a few at a time, and the loop has 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import compress
@@ -18,6 +17,7 @@ from broker.auth.patterns import Pattern, PatternError
 from broker.management.errors import BadRequest
 from broker.management.json_text import JSON, render, render_list
 from broker.management.numbers import whole_number
+from broker.management.searching import SearchTurn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,13 +37,6 @@ NUMBER_DIGITS_MAX: Final = 1000
 PATTERN_CHARACTERS_MAX: Final = 1024
 VERDICTS_MAX: Final = 20_000
 """Names that are remembered for a pattern."""
-
-SEARCH_TURN_S: Final = 0.002
-"""How long names are searched for a pattern until others have their turn."""
-
-SEARCH_S: Final = 2.0
-"""Of the loop's time that one request may search. A hundred thousand names and a usual pattern take
-a twentieth; what was found out is remembered, so who asks again gets further."""
 
 T = TypeVar("T")
 Order = Callable[[Sequence[T]], Sequence[float]] | Callable[[Sequence[T]], Sequence[str]]
@@ -136,7 +129,7 @@ def _matcher(text: str) -> Matcher:
             verdicts.clear()
 
         found: list[bool] = []
-        turn = _Turn()
+        turn = SearchTurn()
         for name, verdict in zip(names, known, strict=True):
             found.append(matches(name) if verdict is None else verdict)
             if verdict is not None:
@@ -155,34 +148,6 @@ def _matcher(text: str) -> Matcher:
 
 async def _nothing(names: Sequence[str]) -> Iterable[bool]:
     return [False] * len(names)
-
-
-class _Turn:
-    """Looks at the time a search takes."""
-
-    __slots__ = ("_began_s", "_spent_s")
-
-    def __init__(self) -> None:
-        self._began_s = time.perf_counter()
-        self._spent_s = 0.0
-
-    def is_over(self) -> bool:
-        """Whether it is somebody else's turn."""
-        return time.perf_counter() - self._began_s > SEARCH_TURN_S
-
-    async def give(self) -> None:
-        """Let others have theirs.
-
-        Raises:
-            BadRequest: it took too long already.
-
-        """
-        self._spent_s += time.perf_counter() - self._began_s
-        if self._spent_s > SEARCH_S:
-            raise BadRequest("the pattern takes too long on names that there are")
-
-        await asyncio.sleep(0)
-        self._began_s = time.perf_counter()
 
 
 def columns_of(call: Call) -> Columns | None:

@@ -22,16 +22,18 @@ from broker.management.call import answer, created, done
 from broker.management.errors import BadRequest, NotAuthorised, NotThere
 from broker.management.policies import policies_of, policy_value
 from broker.management.routes import Route
+from broker.management.searching import names_in, search_ahead
 
 if TYPE_CHECKING:
     from aiohttp import web
 
     from broker.core.node import Node
+    from broker.core.policy import Policy
     from broker.core.vhost import VirtualHost
     from broker.management.call import Call
     from broker.management.json_text import JSON
 
-__all__ = ["ROUTES", "apply_parameter", "global_parameter_rows", "parameters_in"]
+__all__ = ["ROUTES", "apply_parameter", "global_parameter_rows", "parameters_in", "policy_of"]
 
 OPERATOR_POLICY: Final = "operator_policy"
 VHOST_LIMITS: Final = "vhost-limits"
@@ -54,8 +56,30 @@ def parameters_in(node: Node, vhost: VirtualHost) -> list[Parameter]:
     return found
 
 
-def apply_parameter(node: Node, parameter: Parameter, *, by: str) -> None:
+def policy_of(parameter: Parameter) -> Policy | None:
+    """The operator policy that a parameter is, if it is one.
+
+    Raises:
+        PolicyInvalid: it is not sound.
+
+    """
+    value = parameter.value
+    if parameter.component != OPERATOR_POLICY or not isinstance(value, dict):
+        return None
+
+    return policy_from_plain(parameter.name, value, is_operator=True)
+
+
+def apply_parameter(
+    node: Node, parameter: Parameter, policy: Policy | None = None, *, by: str
+) -> None:
     """Set a parameter of any component.
+
+    Args:
+        node: where.
+        parameter: what.
+        policy: what :func:`policy_of` has made of it, and was searched ahead.
+        by: who sets it.
 
     Raises:
         PolicyInvalid, ValueError: it is not sound.
@@ -63,8 +87,8 @@ def apply_parameter(node: Node, parameter: Parameter, *, by: str) -> None:
 
     """
     value = parameter.value
-    if parameter.component == OPERATOR_POLICY and isinstance(value, dict):
-        policy = policy_from_plain(parameter.name, value, is_operator=True)
+    policy = policy or policy_of(parameter)
+    if policy is not None:
         node.vhosts[parameter.vhost].set_policy(policy, is_operator=True, by=by)
     elif parameter.component == VHOST_LIMITS and isinstance(value, dict):
         set_vhost_limits(node, parameter.vhost, value, by=by)
@@ -123,7 +147,11 @@ async def put_parameter(call: Call) -> web.Response:
     node = call.node
     by = call.caller.name
     try:
-        await call.site.change(lambda: apply_parameter(node, parameter, by=by), vhost)
+        policy = policy_of(parameter)
+        if policy is not None:
+            await search_ahead(policy.regex, names_in(vhost))
+
+        await call.site.change(lambda: apply_parameter(node, parameter, policy, by=by), vhost)
         await call.site.change(_nothing)
     except ValueError as problem:
         raise BadRequest(f"Validation failed\n\n{problem}\n") from None

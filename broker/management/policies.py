@@ -9,6 +9,7 @@ from broker.management.auth import ADMINISTRATOR, ANYBODY, POLICYMAKER_IN_VHOST,
 from broker.management.call import answer, created, done
 from broker.management.errors import MissingKeys, NotThere
 from broker.management.routes import Route
+from broker.management.searching import names_in, search_ahead
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -86,6 +87,7 @@ async def put_policy(call: Call) -> web.Response:
     is_operator = _is_operator(call)
     is_new = _policy_in_path(call) is None
     policy = policy_from_plain(call["policy"], body, is_operator=is_operator)
+    await search_ahead(policy.regex, names_in(vhost))
     await call.site.change(lambda: vhost.set_policy(policy, is_operator=is_operator, by=by), vhost)
     return created() if is_new else done()
 

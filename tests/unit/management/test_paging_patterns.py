@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.management import paging
+from broker.management import paging, searching
 from broker.management.errors import BadRequest
 
 COSTLY = "(a|a)*b"
@@ -19,7 +19,7 @@ def _forgets() -> None:
 
 
 async def test_others_have_their_turn_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paging, "SEARCH_TURN_S", 0.0)
+    monkeypatch.setattr(searching, "SEARCH_TURN_S", 0.0)
     turns = 0
 
     async def count() -> None:
@@ -38,8 +38,8 @@ async def test_others_have_their_turn_meanwhile(monkeypatch: pytest.MonkeyPatch)
 async def test_a_search_that_takes_too_long_is_given_up_and_goes_on_when_it_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(paging, "SEARCH_TURN_S", 0.0)
-    monkeypatch.setattr(paging, "SEARCH_S", 0.0)
+    monkeypatch.setattr(searching, "SEARCH_TURN_S", 0.0)
+    monkeypatch.setattr(searching, "SEARCH_S", 0.0)
     match = paging._matcher(COSTLY)
     for _ in NAMES:
         with pytest.raises(BadRequest, match="takes too long"):
