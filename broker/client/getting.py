@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from broker.client.delivery import Delivery
 from broker.client.intake import Intake
 from broker.client.link import get_message
+from broker.client.patience import ANSWER_S, at_most
 from broker.client.source import Source
 
 if TYPE_CHECKING:
@@ -68,14 +69,14 @@ class Getting:
         try:
             await intake.start()
             await asyncio.wait([arrived], timeout=seconds)
-            await intake.stop_taking()
+            await at_most(ANSWER_S, intake.stop_taking())
         except BaseException:
             # Interrupted again it goes on: what has arrived has to go back.
             await asyncio.shield(self._core.spawn(intake.close()))
             raise
 
         if not arrived.done():
-            await intake.close()
+            await at_most(ANSWER_S, intake.close())
             return None
 
         # From here on nothing waits, so that nothing can be interrupted with the message in hand.

@@ -214,9 +214,9 @@ class Source(Generic[T]):
         if lost.done() or not self.is_alive:
             raise LinkLost
 
-    def _operation(self) -> Operation:
-        deadline = asyncio.get_running_loop().time() + self.core.options.send_timeout
-        return self._link.operation(deadline)
+    def _operation(self, seconds: float | None = None) -> Operation:
+        seconds = self.core.options.send_timeout if seconds is None else seconds
+        return self._link.operation(asyncio.get_running_loop().time() + seconds)
 
     async def cancel(self, tag: str) -> None:
         """End the consumer; the channel stays, for what is not settled yet."""
@@ -224,7 +224,7 @@ class Source(Generic[T]):
             return
 
         try:
-            async with self._operation():
+            async with self._operation(self.core.options.timeout):
                 await self._channel.basic_cancel(tag)
         except (LinkLost, ToolkitError):
             return
@@ -235,7 +235,7 @@ class Source(Generic[T]):
             return
 
         try:
-            async with self._operation():
+            async with self._operation(self.core.options.timeout):
                 await self._channel.queue_delete(self.queue)
         except (LinkLost, ToolkitError):
             return
@@ -246,7 +246,7 @@ class Source(Generic[T]):
             return
 
         try:
-            async with self._operation():
+            async with self._operation(self.core.options.timeout):
                 await self._channel.close()
         except (LinkLost, *LIBRARY_ERRORS):
             return

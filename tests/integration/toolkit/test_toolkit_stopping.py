@@ -10,6 +10,7 @@ import pytest
 
 from broker.client import Delivery, connect, sync
 from broker.client.patience import GOODBYE_S
+from broker.client.source import Source
 from broker.queues import Pump
 from broker.tasks import Tasks, Worker
 from tests.helpers.toolkit import needs_leveret
@@ -285,3 +286,26 @@ async def test_a_task_that_was_settled_first_is_not_handed_back(
         link = await tasks.link()
         await link.port.barrier()
         assert link.port.work_channel is channel
+
+
+async def test_who_has_a_message_does_not_wait_for_more(
+    proxy: Proxy, name: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has come when the broker stops answering: there is nothing more to be told."""
+    queue = name("queue")
+    cancel = Source.cancel
+
+    async def freeze(source: Source[Any], tag: str) -> None:
+        proxy.freeze()
+        await cancel(source, tag)
+
+    monkeypatch.setattr(Source, "cancel", freeze)
+    client = await connect(proxy.url)
+    await client.declare(queue)
+    await client.send(queue, "one")
+    async with asyncio.timeout(GOODBYE_S + SLACK_S):
+        delivery = await client.get(queue, wait=WAIT_S)
+
+    assert delivery is not None
+    assert delivery.body == "one"
+    await client.close(0)
