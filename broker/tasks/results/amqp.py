@@ -17,7 +17,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from broker.client.checks import SECONDS_MAX, check_flag, check_queue, check_seconds
-from broker.client.errors import InvalidName, Unavailable
+from broker.client.errors import InvalidName, InvalidValue, Unavailable
 from broker.tasks.frames import template
 from broker.tasks.identity import key_of, new_id, parts_of
 from broker.tasks.per_loop import PerLoop
@@ -128,8 +128,7 @@ class AmqpResults(ResultBackend):
 
     async def get(self, key: str, *, link: Link) -> Stored | None:
         if not self.is_shared:
-            inbox = self._inboxes.get()
-            return None if inbox is None else await inbox.kept.get(key, link=link)
+            return await self._inbox().kept.get(key, link=link)
 
         async with self._opened(key, link) as channel:
             message = await channel.basic_get(self._queue_of(key))
@@ -137,10 +136,7 @@ class AmqpResults(ResultBackend):
 
     async def wait(self, key: str, *, link: Link) -> Stored:
         if not self.is_shared:
-            await self.prepare(link)
-            inbox = self._inboxes.get()
-            assert inbox is not None
-            return await inbox.kept.wait(key, link=link)
+            return await self._inbox().kept.wait(key, link=link)
 
         while True:
             try:
@@ -148,6 +144,18 @@ class AmqpResults(ResultBackend):
             except (*CONNECTION_ERRORS, Unavailable):
                 await asyncio.sleep(RETRY_S)
                 await link.port.wait_open()
+
+    def _inbox(self) -> _Inbox:
+        """Return where results of what was sent here arrive; others' arrive at others'."""
+        inbox = self._inboxes.get()
+        if inbox is None:
+            raise InvalidValue(
+                "nothing was sent from here since the application was opened, and a result goes to "
+                "whoever has sent its task: say results=AmqpResults(shared=True) for any process "
+                "to ask"
+            )
+
+        return inbox
 
     async def forget(self, key: str, *, link: Link) -> None:
         inbox = self._inboxes.get()

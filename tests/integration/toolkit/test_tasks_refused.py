@@ -191,3 +191,21 @@ async def test_who_stays_connected_ends_when_cancelled() -> None:
     keeping.cancel()
     await asyncio.wait((keeping,))
     assert has_ended
+
+
+@pytest.mark.parametrize("is_asked_when", ["result", "status"])
+async def test_a_result_that_goes_to_somebody_else_is_not_waited_for(
+    make: Callable[..., Tasks], is_asked_when: str
+) -> None:
+    """Only who has sent a task gets its result; anybody else would wait for ever."""
+    sender = make()
+    other = make(name=sender.name)
+
+    async def double(x: int) -> int:
+        return 2 * x
+
+    sent, asked = sender.task(name="double")(double), other.task(name="double")(double)
+    async with sender, other:
+        handle = asked.handle((await sent.q(1)).id)
+        with pytest.raises(InvalidValue, match=r"AmqpResults\(shared=True\)"):
+            await (handle.result(timeout=WAIT_S) if is_asked_when == "result" else handle.status())
