@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_c
 
 import msgspec
 
+from broker.client.calling import failure_of
 from broker.client.checks import check_text
 from broker.client.errors import DecodeError, EncodeError, InvalidValue
+from broker.client.texts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,9 +142,10 @@ class Codecs:
 
         try:
             data = self.default.encode(value)
-        except Exception as problem:
+        except BaseException as problem:
             raise EncodeError(
-                f"{self.default.content_type} cannot write {type(value).__name__}: {problem}"
+                f"{self.default.content_type} cannot write {type(value).__name__}: "
+                f"{text_of(failure_of(problem))}"
             ) from problem
 
         if not isinstance(data, bytes):
@@ -172,8 +175,9 @@ class Codecs:
             if name.startswith("text/"):
                 text: object = data.decode("utf-8")
                 return cast("T", text if into is None else msgspec.convert(text, into))
-        except Exception as problem:
-            raise DecodeError(f"not readable as {codec_label(name, into)}: {problem}") from problem
+        except BaseException as problem:
+            text = text_of(failure_of(problem))
+            raise DecodeError(f"not readable as {codec_label(name, into)}: {text}") from problem
 
         raise DecodeError(f"messages of {name} are not accepted here")
 

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
+from broker.client.calling import failure_of, is_of
 from broker.client.checks import check_count, check_seconds
 from broker.client.errors import InvalidValue
 
@@ -148,7 +149,7 @@ class Retry:
         if error is None:
             return True
 
-        return isinstance(error, self.on) and not isinstance(error, self.never)
+        return is_of(error, self.on) and not is_of(error, self.never)
 
     def next_delay(
         self,
@@ -170,9 +171,13 @@ class Retry:
 
         try:
             wait = float(self.backoff.wait(attempt, chance()))
-        except Exception:
+        except BaseException as problem:
             # One of a user's own. Without an answer the message would be neither here nor there.
-            logger.exception("%r does not say how long to wait, so this was the last attempt", self)
+            logger.error(
+                "%r does not say how long to wait, so this was the last attempt",
+                self,
+                exc_info=failure_of(problem),
+            )
             return None
 
         return min(wait, WAIT_S_MAX) if wait > 0 else 0.0

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from broker.client.calling import INTERRUPTIONS
 from broker.client.checks import check_kind
 from broker.client.errors import Closed, InvalidValue, QueueFull
 from broker.client.message import DeadLetter
@@ -306,10 +307,10 @@ class MemoryDelivery(Generic[T]):
         exc: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        if isinstance(exc, Exception):
-            self._queue._fail(self._entry, exc)
-        elif exc is not None:
+        if isinstance(exc, INTERRUPTIONS):
             self._queue._put(self._entry, first=True)
+        elif exc is not None:
+            self._queue._fail(self._entry, exc)
 
         self._queue._left()
 

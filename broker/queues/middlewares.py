@@ -24,6 +24,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Generic, TypeVar, cast
 
+from broker.client.calling import is_of, outcome_of
 from broker.client.checks import check_callable, check_count
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.retry import Fixed, Retry
@@ -98,7 +99,7 @@ async def _drive(
                 raise MiddlewareError("a middleware has run the handler again after it succeeded")
 
             try:
-                result = await handler(message if yielded is None else yielded)
+                result = await outcome_of(handler(message if yielded is None else yielded))
                 has_succeeded = True
             except Exception as problem:
                 yielded = await generator.athrow(problem)
@@ -146,7 +147,7 @@ class RetryMiddleware:
         while True:
             attempt += 1
             try:
-                return await call_next(message)
+                return await outcome_of(call_next(message))
             except Exception as problem:
                 wait = self.retry.next_delay(attempt, problem)
                 if wait is None:
@@ -180,8 +181,11 @@ class CaptureExceptionMiddleware:
 
     async def __call__(self, call_next: Handler[Any], message: Any) -> object:
         try:
-            return await call_next(message)
-        except self._exceptions as problem:
+            return await outcome_of(call_next(message))
+        except BaseException as problem:
+            if not is_of(problem, self._exceptions):
+                raise
+
             told = self._on_error(problem)
             if inspect.isawaitable(told):
                 await told
