@@ -1,7 +1,8 @@
 """Toolkit: calls the functions of a user, and takes what they raise for what it is: their failure.
 
-So is sys.exit(): the program would end, and its message come again to end the next one. Ctrl-C is
-not theirs.
+So is sys.exit(): the program would end, and its message come again to end the next one. So is
+whatever else is no :class:`Exception`, such as the time limits of some libraries. Ctrl-C is not
+theirs.
 
 Invariant: a function that nobody cancels does not end as if it was cancelled, and one that runs in
 a thread comes to an end for whoever waits for it.
@@ -12,12 +13,18 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from typing import TYPE_CHECKING, NoReturn, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+
+from broker.client.texts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["outcome_of", "raise_for_exit", "without_stop_iteration"]
+__all__ = ["INTERRUPTIONS", "failure_of", "is_of", "outcome_of", "without_stop_iteration"]
+
+INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a program, a task or a generator from outside. A function that is called here raises
+none of them, see :func:`outcome_of`; of a block of a program's own nobody knows."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -27,34 +34,67 @@ async def outcome_of(running: Awaitable[R]) -> R:
     """Await what a user's function has given.
 
     Raises:
-        RuntimeError: it was CancelledError that it raised, of something that it waited for perhaps.
-            Taken for a cancellation, its message would be handed back, to fail again at once. Or it
-            has called sys.exit().
+        RuntimeError: it raised what is no :class:`Exception`; see :func:`failure_of`. Or it was
+            CancelledError that it raised, of something that it waited for perhaps. Taken for a
+            cancellation, its message would be handed back, to fail again at once.
 
     """
+    task = asyncio.current_task()
     try:
         return await running
-    except (SystemExit, KeyboardInterrupt) as problem:
-        raise_for_exit(problem)
     except asyncio.CancelledError as problem:
-        task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
 
         raise RuntimeError("it raised CancelledError, and was not cancelled") from problem
+    except Exception:
+        raise
+    except BaseException as problem:
+        if isinstance(problem, GeneratorExit) and not _is_current(task):
+            # It did not raise that: what waits here is thrown away, with its event loop perhaps.
+            raise
+
+        raise failure_of(problem) from problem
 
 
-def raise_for_exit(problem: BaseException) -> NoReturn:
-    """Raise what is left of sys.exit(), or of a KeyboardInterrupt that nobody at the keyboard
-    has caused, as an error; let go on the one that somebody may have."""
+def failure_of(problem: BaseException) -> Exception:
+    """Return what a user's function has raised as an Exception: it would end what calls it, and be
+    counted by nobody. A KeyboardInterrupt that somebody at the keyboard may have caused goes on."""
+    if isinstance(problem, Exception):
+        return problem
+
     if isinstance(problem, SystemExit):
-        raise RuntimeError(f"it called sys.exit({problem.code!r})") from problem
+        return _caused(f"it called sys.exit({problem.code!r})", problem)
 
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-        raise problem
+    if isinstance(problem, KeyboardInterrupt):
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+            raise problem
 
-    raise RuntimeError("it raised KeyboardInterrupt") from problem
+    text = text_of(problem)
+    return _caused(f"it raised {type(problem).__qualname__}{text and f': {text}'}", problem)
+
+
+def is_of(error: BaseException, classes: tuple[type[BaseException], ...]) -> bool:
+    """Say whether an error is of these classes, or was before :func:`failure_of`."""
+    if isinstance(error, classes):
+        return True
+
+    cause = error.__cause__ if type(error) is RuntimeError else None
+    return isinstance(cause, classes) and not isinstance(cause, Exception)
+
+
+def _caused(text: str, problem: BaseException) -> Exception:
+    failure = RuntimeError(text)
+    failure.__cause__ = problem
+    return failure
+
+
+def _is_current(task: asyncio.Task[Any] | None) -> bool:
+    try:
+        return asyncio.current_task() is task
+    except RuntimeError:
+        return False
 
 
 def without_stop_iteration(function: Callable[P, R]) -> Callable[P, R]:
@@ -70,6 +110,6 @@ def without_stop_iteration(function: Callable[P, R]) -> Callable[P, R]:
         except StopIteration as problem:
             raise RuntimeError("it raised StopIteration") from problem
         except KeyboardInterrupt as problem:
-            raise_for_exit(problem)
+            raise failure_of(problem) from problem
 
     return call

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from broker.client import wire
+from broker.client.calling import INTERRUPTIONS
 from broker.client.errors import (
     DecodeError,
     InvalidValue,
@@ -119,11 +120,11 @@ class Delivery(Generic[T]):
         await self.settle_for(exc)
 
     async def settle_for(self, exc: BaseException | None) -> bool:
-        """Settle it for how its handling ended; what is no :class:`Exception` interrupted it."""
+        """Settle it for how its handling ended: it may have been interrupted."""
         if exc is None:
             return await self.ack()
 
-        return await (self.fail(exc) if isinstance(exc, Exception) else self.requeue())
+        return await (self.requeue() if isinstance(exc, INTERRUPTIONS) else self.fail(exc))
 
     async def open(self) -> T:
         """Return the body. If it cannot be read, make it a dead letter, and raise DecodeError."""

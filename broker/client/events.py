@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from broker.client.calling import failure_of
 from broker.client.texts import text_of
 
 if TYPE_CHECKING:
@@ -91,5 +92,5 @@ class Events:
         for callback in list(self._listeners):
             try:
                 callback(event)
-            except Exception:
-                logger.exception("a listener of events has failed")
+            except BaseException as problem:
+                logger.error("a listener of events has failed", exc_info=failure_of(problem))

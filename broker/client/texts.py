@@ -13,7 +13,9 @@ def text_of(error: BaseException) -> str:
     """Return what an exception says, or that it fails at that as well."""
     try:
         return writable(str(error))
-    except Exception as problem:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as problem:
         return f"<no text: its __str__ raised {type(problem).__name__}>"
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client import wire
-from broker.client.calling import outcome_of, raise_for_exit, without_stop_iteration
+from broker.client.calling import failure_of, outcome_of, without_stop_iteration
 from broker.client.errors import DecodeError, MessageTooLarge, ToolkitError
 from broker.tasks.beat import DONE, SCHEDULE
 from broker.tasks.current import CURRENT, Again, Running
@@ -279,8 +279,10 @@ class Execution:
             began_s = self._loop.time()
             try:
                 value = task.function(*args, **kwargs)
-            except (SystemExit, KeyboardInterrupt) as problem:
-                raise_for_exit(problem)
+            except Exception:
+                raise
+            except BaseException as problem:
+                raise failure_of(problem) from problem
 
             # Nothing could end it meanwhile, but it has had its time.
             limit_s = task.options.timeout

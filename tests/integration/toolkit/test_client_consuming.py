@@ -208,6 +208,10 @@ class Untellable(Exception):
         raise RuntimeError("no text")
 
 
+class TooLate(BaseException):
+    """No Exception, as the time limits of some libraries are not."""
+
+
 @pytest.mark.parametrize("ack", ["after", "manual"])
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "in a thread"])
 @pytest.mark.parametrize(
@@ -216,6 +220,8 @@ class Untellable(Exception):
         asyncio.CancelledError(),
         StopIteration(),
         SystemExit(1),
+        GeneratorExit(),
+        TooLate(),
         Untellable(),
         ValueError("no file \udcff"),
     ],

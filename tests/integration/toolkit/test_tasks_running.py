@@ -320,20 +320,25 @@ class Untellable(Exception):
         raise RuntimeError("no text")
 
 
-@pytest.mark.parametrize("is_async", [True, False], ids=["async", "in a thread"])
+class TooLate(BaseException):
+    """No Exception, as the time limits of some libraries are not."""
+
+
+@pytest.mark.parametrize("kind", ["async", "in a thread", "in the event loop"])
 @pytest.mark.parametrize(
     ("error", "type_name"),
     [
         (asyncio.CancelledError(), "RuntimeError"),
         (StopIteration(), "RuntimeError"),
         (SystemExit(1), "RuntimeError"),
+        (TooLate(), "RuntimeError"),
         (Untellable(), "Untellable"),
         (ValueError("no file \udcff"), "ValueError"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 async def test_whatever_a_task_raises_it_has_failed(
-    make: Callable[..., Tasks], error: BaseException, type_name: str, is_async: bool
+    make: Callable[..., Tasks], error: BaseException, type_name: str, kind: str
 ) -> None:
     """It is counted and told, and does not come again for ever, or hold a place for ever."""
     tasks, attempts = make(retry=Retry(2, Fixed(0.01))), []
@@ -345,8 +350,8 @@ async def test_whatever_a_task_raises_it_has_failed(
     async def asynchronous() -> None:
         blocking()
 
-    function: Callable[[], Any] = asynchronous if is_async else blocking
-    raising = tasks.task(name="raising")(function)
+    function: Callable[[], Any] = asynchronous if kind == "async" else blocking
+    raising = tasks.task(name="raising", blocking=kind == "in a thread")(function)
     async with Worker(tasks):
         with pytest.raises(TaskFailed) as raised:
             await (await raising.q()).result(timeout=WAIT_S)

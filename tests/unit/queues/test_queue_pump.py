@@ -69,11 +69,15 @@ async def test_several_at_a_time_are_not_more_than_that() -> None:
     assert handle.running_max == 4
 
 
-@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit])
+class TooLate(BaseException):
+    """No Exception, as the time limits of some libraries are not."""
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, GeneratorExit, TooLate])
 async def test_a_dispatcher_that_nobody_cancels_does_not_end_the_pump(
     error: type[BaseException],
 ) -> None:
-    """A CancelledError of its own is a failure, as any other error is, and so is sys.exit()."""
+    """What it raises is its failure, whatever it is: sys.exit() is, and what is no Exception."""
     queue, handled = filled(3), []
     told: list[BaseException] = []
 
