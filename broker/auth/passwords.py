@@ -24,6 +24,7 @@ __all__ = [
     "ARGON2ID",
     "HASHING_ALGORITHMS",
     "HASHING_ALGORITHM_DEFAULT",
+    "OWN_HASH",
     "PASSWORD_HASHING",
     "SALT_BYTES",
     "PasswordHash",
@@ -38,6 +39,9 @@ SALT_BYTES: Final = 4
 """Fixed by the interchange format: definitions carry salt and digest as one base64 text."""
 
 ARGON2ID: Final = "argon2id"
+OWN_HASH: Final = "leveret_password_hash"
+"""Where definitions have a hash that RabbitMQ cannot verify; it does not read that."""
+
 ARGON2_SALT_BYTES: Final = 16
 ARGON2_DIGEST_BYTES: Final = 32
 

@@ -7,11 +7,11 @@ leaves from here.
 from __future__ import annotations
 
 import traceback
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from broker.auth.guard import network_of
 from broker.management import (
     bindings,
     browse,
@@ -35,7 +35,7 @@ from broker.management import (
     vhosts,
 )
 from broker.management.auth import ANYBODY, ANYONE, check_access
-from broker.management.call import Call, Desk, answer, is_from_local_socket
+from broker.management.call import Call, Desk, is_from_local_socket, refusal
 from broker.management.doorkeeper import Doorkeeper, Rules
 from broker.management.errors import HTTPProblem, NotThere, problem_of
 from broker.management.hardening import (
@@ -46,15 +46,16 @@ from broker.management.hardening import (
 )
 from broker.management.hosts import KnownHosts
 from broker.management.moves import Moves
-from broker.management.pacing import Pacer, Visitor, cost_besides
+from broker.management.pacing import Pacer
 from broker.management.refusals import expect_little
 from broker.management.routes import Router, split_path
 from broker.management.target import target_of
-from broker.management.threshold import FIRST_OF_CONNECTION
+from broker.management.visits import paced
 from broker.metrics.totals import node_octets
 
 if TYPE_CHECKING:
     from broker.management.auth import Caller
+    from broker.management.pacing import Visitor
     from broker.management.routes import Match, Route
     from broker.management.site import Site
     from broker.management.target import Target
@@ -142,10 +143,7 @@ class _Front:
         self.pacer: Final = Pacer(lambda: sum(node_octets(self._site.node)))
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        name = f"@{network_of(request.remote or '')}"
-        visitor = Visitor(name, is_free=is_from_local_socket(request))
-        besides_s = cost_besides(is_first=FIRST_OF_CONNECTION.get(), is_secure=request.secure)
-        return await self.pacer.measured(self._handle(request, visitor), visitor, besides_s)
+        return await paced(self.pacer, request, partial(self._handle, request))
 
     async def _handle(self, request: web.Request, visitor: Visitor) -> web.StreamResponse:
         match: Match | None = None
@@ -228,8 +226,4 @@ class _Front:
             self._site.node.log("error", "management.fault", fields)
             problem = HTTPProblem(500, "internal_server_error", "see the log of the broker")
 
-        body = problem.body()
-        if body is None:
-            return web.Response(status=problem.status, headers=problem.headers)
-
-        return answer(body, problem.status, problem.headers)
+        return refusal(problem)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.core.vhost import VirtualHost
     from broker.management.auth import Caller
     from broker.management.doorkeeper import Doorkeeper
+    from broker.management.errors import HTTPProblem
     from broker.management.moves import Moves
     from broker.management.site import Site
 
@@ -32,6 +33,7 @@ __all__ = [
     "is_local",
     "is_loopback",
     "is_near",
+    "refusal",
 ]
 
 JSON_TYPE: Final = "application/json"
@@ -48,6 +50,15 @@ def answer(
     return web.Response(
         body=render(value), status=status, content_type=JSON_TYPE, headers=dict(headers or {})
     )
+
+
+def refusal(problem: HTTPProblem) -> web.Response:
+    """What an error is answered with."""
+    body = problem.body()
+    if body is None:
+        return web.Response(status=problem.status, headers=problem.headers)
+
+    return answer(body, problem.status, problem.headers)
 
 
 def created(headers: Mapping[str, str] | None = None) -> web.Response:

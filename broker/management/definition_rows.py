@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.auth.passwords import ARGON2ID, HASHING_ALGORITHM_DEFAULT
+from broker.auth.passwords import ARGON2ID, HASHING_ALGORITHM_DEFAULT, OWN_HASH
 from broker.core.limit_commands import limits_of_vhost
 from broker.management.bindings import bindings_of
 from broker.management.parameters import parameters_in
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from broker.management.json_text import JSON
 
 __all__ = [
-    "OWN_HASH",
     "bindings_in",
     "exchanges_in",
     "parameter_rows_in",
@@ -38,9 +37,6 @@ __all__ = [
 ]
 
 VHOST: Final = "vhost"
-
-OWN_HASH: Final = "leveret_password_hash"
-"""Where a hash stands that RabbitMQ cannot verify; it does not read that."""
 
 
 def user_in(user: User) -> JSON:

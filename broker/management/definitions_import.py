@@ -10,7 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
-from broker.auth.passwords import ARGON2ID, HASHING_ALGORITHM_DEFAULT, new_password_hash
+from broker.auth.passwords import (
+    ARGON2ID,
+    HASHING_ALGORITHM_DEFAULT,
+    OWN_HASH,
+    new_password_hash,
+)
 from broker.auth.permissions import Permission, TopicPermission
 from broker.core.exchange.base import ExchangeSettings
 from broker.core.exchange_commands import BindingRequest, bind, declare_exchange
@@ -40,7 +45,6 @@ from broker.management.arguments import (
     tags_of,
     text_of,
 )
-from broker.management.definition_rows import OWN_HASH
 from broker.management.errors import BadRequest
 from broker.management.json_text import read_json
 from broker.management.parameters import apply_parameter, policy_of

@@ -8,19 +8,19 @@ all the names that there are.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from broker.auth.guard import network_of
 from broker.management.auth import MONITOR, check_access
-from broker.management.call import answer, is_loopback
+from broker.management.call import is_loopback, refusal
 from broker.management.doorkeeper import Doorkeeper
 from broker.management.errors import HTTPProblem
 from broker.management.hosts import KnownHosts
-from broker.management.pacing import Pacer, Visitor, cost_besides
+from broker.management.pacing import Pacer
 from broker.management.target import target_of
-from broker.management.threshold import FIRST_OF_CONNECTION
+from broker.management.visits import paced
 from broker.metrics.totals import node_octets
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from broker.core.node import Node
     from broker.management.doorkeeper import Rules
+    from broker.management.pacing import Visitor
 
 __all__ = ["guard_metrics"]
 
@@ -62,19 +63,13 @@ def guard_metrics(node: Node, rules: Rules, *, wants_login: bool) -> Middleware:
             if not visitor.had_turn:
                 await pacer.turn(visitor)
 
-            body = problem.body()
-            if body is None:
-                return web.Response(status=problem.status, headers=problem.headers)
-
-            return answer(body, problem.status, problem.headers)
+            return refusal(problem)
 
         return await handler(request)
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        visitor = Visitor(f"@{network_of(request.remote or '')}")
-        besides_s = cost_besides(is_first=FIRST_OF_CONNECTION.get(), is_secure=request.secure)
-        return await pacer.measured(handle(request, handler, visitor), visitor, besides_s)
+        return await paced(pacer, request, partial(handle, request, handler))
 
     return guard
 

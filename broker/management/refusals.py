@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import HttpVersion11, web
 from aiohttp.web_protocol import RequestHandler
 
-from broker.management.call import answer
+from broker.management.call import refusal
 from broker.management.errors import HTTPProblem, NotThere
 from broker.management.hardening import security_headers
 
@@ -42,7 +42,7 @@ def _refusal(status: int, request: web.BaseRequest) -> web.Response:
         error = HTTPStatus(status).phrase.lower().replace(" ", "_")
         problem = HTTPProblem(status, error, "the request was refused")
 
-    response = answer(problem.body(), status)
+    response = refusal(problem)
     response.headers.update(security_headers(is_secure=request.secure))
     return response
 

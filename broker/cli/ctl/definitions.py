@@ -21,9 +21,6 @@ GROUP: Final = "Definitions"
 STANDARD: Final = "-"
 ONE: Final = (Option("--only-vhost", "<vhost>", "of one virtual host alone"),)
 SUCCESS: Final = range(200, 300)
-OWN_HASH: Final = "leveret_password_hash"
-"""Where a hash stands that RabbitMQ cannot verify."""
-
 NAMED_MAX: Final = 5
 
 
@@ -91,6 +88,8 @@ def export_definitions(run: Run) -> Result:
 
 def _warn_of_hashes(run: Run, document: object) -> None:
     """Say whom RabbitMQ would not let in with what was written."""
+    from broker.auth.passwords import OWN_HASH
+
     users = document.get("users", ()) if isinstance(document, dict) else ()
     names = [harmless(str(user["name"])) for user in users if OWN_HASH in user]
     if names:
