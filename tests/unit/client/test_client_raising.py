@@ -39,7 +39,7 @@ async def test_it_becomes_an_error_that_is_of_its_class_still(error: BaseExcepti
 
 
 async def test_it_says_what_it_was() -> None:
-    with pytest.raises(RuntimeError, match="^it raised TooLate: too late$"):
+    with pytest.raises(RuntimeError, match=r"^it raised TooLate: too late$"):
         await outcome_of(raising(TooLate("too late")))
 
 
@@ -139,7 +139,7 @@ async def test_one_kind_of_it_can_be_captured() -> None:
     capture = CaptureExceptionMiddleware(told.append, (TooLate,))
     await with_middlewares(raising, capture)(TooLate())
     assert len(told) == 1
-    with pytest.raises(ValueError, match="^5$"):
+    with pytest.raises(ValueError, match=r"^5$"):
         await with_middlewares(raising, capture)(ValueError(5))
 
 
