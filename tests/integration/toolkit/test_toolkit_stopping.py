@@ -12,8 +12,9 @@ from broker.client import Delivery, connect, sync
 from broker.client.patience import GOODBYE_S
 from broker.client.source import Source
 from broker.queues import Pump
-from broker.tasks import Tasks, Worker
+from broker.tasks import MemoryOnce, Tasks, Worker
 from tests.helpers.toolkit import needs_leveret
+from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -309,3 +310,41 @@ async def test_who_has_a_message_does_not_wait_for_more(
     assert delivery is not None
     assert delivery.body == "one"
     await client.close(0)
+
+
+class Counting(MemoryOnce):
+    """Tells when it is told that a worker lives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.was_renewed = asyncio.Event()
+
+    async def renew(self, owner: str, *, lease_s: float) -> None:
+        await super().renew(owner, lease_s=lease_s)
+        self.was_renewed.set()
+
+
+async def test_what_may_still_end_stays_claimed(url: str, name: Callable[[str], str]) -> None:
+    """Else another worker takes it for abandoned, if its key is sent again meanwhile."""
+    once = Counting()
+    tasks = Tasks(url, name=name("once"), guarantee="effectively_once", once=once)
+    has_begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tasks.task
+    async def work() -> str:
+        has_begun.set()
+        await may_end.wait()
+        return "done"
+
+    worker = Worker(tasks, lease=0.3)
+    async with tasks:
+        await worker.start()
+        handle = await work.q()
+        await has_begun.wait()
+        stopping = asyncio.create_task(worker.stop(WAIT_S))
+        await until(lambda: worker.board.is_draining)
+        once.was_renewed.clear()
+        await asyncio.wait_for(once.was_renewed.wait(), WAIT_S)
+        may_end.set()
+        await stopping
+        assert await handle.result(timeout=WAIT_S) == "done"
