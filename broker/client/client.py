@@ -12,6 +12,7 @@ from broker.client.backup import Loaded, export_queues, load_queues
 from broker.client.checks import (
     check_callable,
     check_count,
+    check_grace,
     check_kind,
     check_queue,
     check_seconds,
@@ -247,6 +248,7 @@ class Client:
         """Put a message into a queue of which there is more to say; see :meth:`send`."""
         self._check_open()
         check_queue(queue)
+        check_kind("envelope", envelope, Envelope, "Envelope(body=5)")
         delay = 0.0
         if envelope.when is not None:
             delay = seconds_until(envelope.when, datetime.now(UTC))
@@ -447,6 +449,7 @@ class Client:
         """Publish a message of which there is more to say."""
         self._check_open()
         check_topic(topic)
+        check_kind("envelope", envelope, Envelope, "Envelope(body=5)")
         if envelope.when is not None:
             raise InvalidValue("what is published is so at once: send to a queue to have it wait")
 
@@ -582,6 +585,7 @@ class Client:
 
     def on_event(self, callback: Callable[[ClientEvent], object]) -> Callable[[], None]:
         """Call back with what happens to the client; returns what ends that."""
+        check_callable("callback", callback)
         return self.core.events.listen(callback)
 
     @property
@@ -591,6 +595,9 @@ class Client:
 
     async def wait_connected(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Wait until there is one, ``options.timeout`` seconds if None; raises Unavailable."""
+        if timeout is not None:
+            check_seconds("timeout", timeout, is_zero_ok=True, high=math.inf)
+
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         await self.core.session.link(deadline)
 
@@ -600,6 +607,7 @@ class Client:
         It takes the grace and three seconds more at most, whatever has become of the broker; what
         is not settled by then the broker gives to somebody else.
         """
+        check_grace(grace)
         if self._is_closed:
             return
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_c
 import msgspec
 
 from broker.client.calling import failure_of
-from broker.client.checks import check_text
+from broker.client.checks import check_text, shown
 from broker.client.errors import DecodeError, EncodeError, InvalidValue
 from broker.client.texts import text_of
 
@@ -104,14 +104,14 @@ def codec_named(codec: str | Codec) -> Codec:
     if not isinstance(codec, str):
         if not isinstance(codec, Codec):
             raise InvalidValue(
-                f"a codec has content_type, encode and decode; {codec!r:.60} has not"
+                f"a codec has content_type, encode and decode; {shown(codec)} has not"
             )
 
         check_text("content_type", codec.content_type)
         return codec
 
     if codec not in NAMED:
-        raise InvalidValue(f"there is no codec {codec!r}; there are {', '.join(NAMED)}")
+        raise InvalidValue(f"there is no codec {shown(codec)}; there are {', '.join(NAMED)}")
 
     return NAMED[codec]
 

@@ -7,7 +7,14 @@ import inspect
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
 from broker.client.calling import outcome_of, without_stop_iteration
-from broker.client.checks import check_callable, check_choice, check_count, check_kind, check_queue
+from broker.client.checks import (
+    check_callable,
+    check_choice,
+    check_count,
+    check_grace,
+    check_kind,
+    check_queue,
+)
 from broker.client.errors import DecodeError, InvalidValue
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import PREFETCH_MAX, Intake
@@ -93,6 +100,7 @@ class Consumer(Generic[T]):
         does not answer or a handler does not end when it is cancelled: such a one is left behind,
         and what it does about its message makes no difference any more.
         """
+        check_grace(grace)
         if self._is_cancelled:
             return
 

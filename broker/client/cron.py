@@ -14,6 +14,7 @@ import calendar
 from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from broker.client.checks import shown
 from broker.client.errors import InvalidSchedule
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def parse_cron(expression: str) -> CronTimes:
 
     """
     if not isinstance(expression, str):
-        raise InvalidSchedule(f"a cron expression is a text, not {expression!r:.60}")
+        raise InvalidSchedule(f"a cron expression is a text, not {shown(expression)}")
 
     words = NICKNAMES.get(expression.strip().lower(), expression).lower().split()
     if not 5 <= len(words) <= 7:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.client import wire
-from broker.client.checks import SHORT_TEXT_BYTES_MAX, check_count, check_queue
+from broker.client.checks import SHORT_TEXT_BYTES_MAX, check_count, check_queue, check_texts
 from broker.client.errors import (
     DecodeError,
     QueueFull,
@@ -117,7 +117,7 @@ class DeadLetters:
             ToolkitError: it was interrupted; the text says how many were put back before that.
 
         """
-        wanted = None if ids is None else {ids} if isinstance(ids, str) else set(ids)
+        wanted = None if ids is None else set(check_texts("ids", ids))
         check_queue(self.name)
         queue = self.queue if to is None else check_queue(to, "to")
         count = 0

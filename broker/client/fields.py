@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Final
 
-from broker.client.checks import check_text
+from broker.client.checks import check_text, shown
 from broker.client.errors import InvalidValue
 
 __all__ = ["DEPTH_MAX", "entries_of", "entry", "joined"]
@@ -49,14 +49,14 @@ def entries_of(what: str, values: object) -> dict[str, bytes]:
 
     """
     if not isinstance(values, Mapping):
-        raise InvalidValue(f"{what}s are to be a mapping of names to values, not {values!r:.60}")
+        raise InvalidValue(f"{what}s are to be a mapping of names to values, not {shown(values)}")
 
     return {name: entry(what, name, value) for name, value in values.items()}
 
 
 def entry(what: str, name: object, value: object) -> bytes:
     """Return one entry of a table as it is written: its name, the letter of its type, its value."""
-    return _entry(name, value, f"the {what} {name!r:.60}", 0)
+    return _entry(name, value, f"the {what} {shown(name)}", 0)
 
 
 def joined(entries: Mapping[str, bytes]) -> bytes:
@@ -108,7 +108,7 @@ def _nested(value: object, where: str, depth: int) -> bytes:
     if isinstance(value, Mapping):
         # How to get there matters as long as it can be read.
         path = f"{where}, " if len(where) < PATH_MAX else "..., "
-        parts = [_entry(name, one, f"{path}{name!r:.60}", depth) for name, one in value.items()]
+        parts = [_entry(name, one, f"{path}{shown(name)}", depth) for name, one in value.items()]
         return _sized(b"F", b"".join(parts))
 
     if isinstance(value, list | tuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from broker.client.checks import SECONDS_MAX, check_flag, check_seconds, check_text
+from broker.client.checks import SECONDS_MAX, check_flag, check_seconds, check_text, shown
 from broker.client.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Envelope:
             check_seconds("ttl", self.ttl, is_zero_ok=True, high=SECONDS_MAX)
 
         if not isinstance(self.headers, Mapping):
-            raise InvalidValue(f"headers are names and values, not {self.headers!r:.60}")
+            raise InvalidValue(f"headers are names and values, not {shown(self.headers)}")
 
         check_flag("durable", self.durable)
         if self.content_type is not None and not isinstance(

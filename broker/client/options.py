@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from broker.client.checks import check_choice, check_kind, check_seconds, check_text
+from broker.client.checks import check_choice, check_kind, check_seconds, check_text, shown
 from broker.client.codecs import codec_named
 from broker.client.errors import InvalidValue
 from broker.client.retry import Backoff, Exponential, check_backoff
@@ -50,8 +50,10 @@ class Options:
         check_backoff(self.backoff)
         check_choice("delays", self.delays, ("auto", "exchange", "ladder"))
         check_text("topics", self.topics)
-        if isinstance(self.accept, str):
-            raise InvalidValue(f"accept is to be a tuple, such as ({self.accept!r},)")
+        if not isinstance(self.accept, tuple | list):
+            raise InvalidValue(
+                f"accept is to be a tuple, such as ('pickle',), not {shown(self.accept)}"
+            )
 
         for one in self.accept:
             codec_named(one)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from broker.client.calling import failure_of, is_of
-from broker.client.checks import check_count, check_seconds
+from broker.client.checks import check_count, check_seconds, shown
 from broker.client.errors import InvalidValue
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Exponential:
 
         is_number = isinstance(self.factor, int | float) and not isinstance(self.factor, bool)
         if not is_number or not 1 <= self.factor < math.inf:
-            raise InvalidValue(f"factor is to be at least 1, not {self.factor!r:.60}")
+            raise InvalidValue(f"factor is to be at least 1, not {shown(self.factor)}")
 
         _check_cap(self.first, self.cap)
         _check_share("jitter", self.jitter)
@@ -195,14 +195,14 @@ def _check_cap(first: float, cap: float) -> None:
 
 def _check_share(name: str, value: object) -> None:
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise InvalidValue(f"{name} is to be a share between 0 and 1, not {value!r:.60}")
+        raise InvalidValue(f"{name} is to be a share between 0 and 1, not {shown(value)}")
 
 
 def check_backoff(value: object) -> None:
     """Refuse what does not say how long to wait."""
     if not isinstance(value, Backoff):
         raise InvalidValue(
-            f"backoff is Fixed, Linear or Exponential, or has their wait(), not {value!r:.60}"
+            f"backoff is Fixed, Linear or Exponential, or has their wait(), not {shown(value)}"
         )
 
 
@@ -211,7 +211,7 @@ def _as_classes(name: str, value: object) -> tuple[type[BaseException], ...]:
     classes = value if isinstance(value, tuple) else (value,)
     for one in classes:
         if not (isinstance(one, type) and issubclass(one, BaseException)):
-            raise InvalidValue(f"{name} is to list classes of exceptions, not {one!r}")
+            raise InvalidValue(f"{name} is to list classes of exceptions, not {shown(one)}")
 
     return classes
 

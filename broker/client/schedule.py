@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from broker.client.checks import shown
 from broker.client.cron import CronTimes, parse_cron
 from broker.client.errors import InvalidSchedule
 
@@ -211,7 +212,7 @@ def _as_seconds(what: str, value: float | timedelta, *, is_zero_ok: bool) -> flo
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
     if not is_number or not math.isfinite(seconds) or seconds < 0 or seconds > 1e10:
-        raise InvalidSchedule(f"{what} is to be a number of seconds from 0 on, not {value!r}")
+        raise InvalidSchedule(f"{what} is to be a number of seconds from 0 on, not {shown(value)}")
 
     if seconds == 0 and not is_zero_ok:
         raise InvalidSchedule(f"{what} is to be more than 0 seconds")
@@ -225,7 +226,7 @@ def _as_timedelta(seconds: float | timedelta) -> timedelta:
 
 def _aware(moment: datetime) -> datetime:
     if not isinstance(moment, datetime):
-        raise InvalidSchedule(f"a moment is a datetime with a time zone, not {moment!r:.60}")
+        raise InvalidSchedule(f"a moment is a datetime with a time zone, not {shown(moment)}")
 
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise InvalidSchedule(
@@ -255,6 +256,6 @@ def _zone_of(tz: str | tzinfo) -> tzinfo:
         return _named_zone(tz)
 
     if not isinstance(tz, tzinfo):
-        raise InvalidSchedule(f"a time zone is a name, such as Europe/Berlin, not {tz!r:.60}")
+        raise InvalidSchedule(f"a time zone is a name, such as Europe/Berlin, not {shown(tz)}")
 
     return tz

@@ -17,6 +17,7 @@ from broker.client.checks import (
     check_kind,
     check_queue,
     check_seconds,
+    shown,
 )
 from broker.client.errors import InvalidName, InvalidPriority, InvalidValue
 from broker.client.fields import entries_of
@@ -234,14 +235,14 @@ class QueueSpec:
         if self.max_priority is None:
             if priority is not None and priority != 0:
                 raise InvalidPriority(
-                    f"priority {priority!r} would be ignored: the queue has no max_priority"
+                    f"priority {shown(priority)} would be ignored: the queue has no max_priority"
                 )
 
             return None
 
         given = 0 if priority is None else priority
         if isinstance(given, bool) or not isinstance(given, int):
-            raise InvalidPriority(f"a priority is a whole number, not {given!r}")
+            raise InvalidPriority(f"a priority is a whole number, not {shown(given)}")
 
         if not 0 <= given <= self.max_priority:
             raise InvalidPriority(f"priority {given} is not between 0 and {self.max_priority}")
@@ -268,7 +269,9 @@ def check_priority(priority: int | None) -> int | None:
 
     is_number = isinstance(priority, int) and not isinstance(priority, bool)
     if not is_number or not 0 <= priority <= CLASSIC_PRIORITY_MAX:
-        raise InvalidPriority(f"priority {priority!r} is not between 0 and {CLASSIC_PRIORITY_MAX}")
+        raise InvalidPriority(
+            f"priority {shown(priority)} is not between 0 and {CLASSIC_PRIORITY_MAX}"
+        )
 
     return priority
 

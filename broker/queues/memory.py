@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from broker.client.calling import INTERRUPTIONS
-from broker.client.checks import check_kind
+from broker.client.checks import check_kind, shown
 from broker.client.errors import Closed, InvalidValue, QueueFull
 from broker.client.message import DeadLetter
 from broker.client.retry import NO_RETRY, Retry
@@ -57,7 +57,7 @@ class MemoryQueue(Queue[T]):
     def __init__(self, maxsize: float = math.inf, *, retry: Retry = NO_RETRY) -> None:
         is_number = isinstance(maxsize, int | float) and not isinstance(maxsize, bool)
         if not is_number or maxsize < 0 or (math.isfinite(maxsize) and maxsize != int(maxsize)):
-            raise InvalidValue(f"maxsize is to be a whole number from 0 on, not {maxsize!r}")
+            raise InvalidValue(f"maxsize is to be a whole number from 0 on, not {shown(maxsize)}")
 
         if math.isnan(maxsize):
             raise InvalidValue("maxsize is to be a number")

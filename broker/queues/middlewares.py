@@ -25,7 +25,7 @@ from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, Generic, TypeVar, cast
 
 from broker.client.calling import is_of, outcome_of
-from broker.client.checks import check_callable, check_count
+from broker.client.checks import check_callable, check_count, shown
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.retry import Fixed, Retry
 
@@ -57,7 +57,7 @@ def with_middlewares(handler: Handler[T], *middlewares: Middleware) -> Handler[T
     check_callable("a handler", handler)
     for middleware in reversed(middlewares):
         if not callable(middleware):
-            raise InvalidValue(f"a middleware is a function, not {middleware!r:.60}")
+            raise InvalidValue(f"a middleware is a function, not {shown(middleware)}")
 
         handler = _around(middleware, handler)
 
@@ -212,7 +212,7 @@ class ContextManagerMiddleware(Generic[C]):
         self, manager: AbstractContextManager[C] | Callable[[], AbstractContextManager[C]]
     ) -> None:
         if not isinstance(manager, AbstractContextManager) and not callable(manager):
-            raise InvalidValue(f"{manager!r} is no context manager, and makes none")
+            raise InvalidValue(f"{shown(manager)} is no context manager, and makes none")
 
         self._manager = manager
 
@@ -231,7 +231,9 @@ class AsyncContextManagerMiddleware(Generic[C]):
         manager: AbstractAsyncContextManager[C] | Callable[[], AbstractAsyncContextManager[C]],
     ) -> None:
         if not isinstance(manager, AbstractAsyncContextManager) and not callable(manager):
-            raise InvalidValue(f"{manager!r} is no asynchronous context manager, and makes none")
+            raise InvalidValue(
+                f"{shown(manager)} is no asynchronous context manager, and makes none"
+            )
 
         self._manager = manager
 

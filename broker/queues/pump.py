@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar
 
 from broker.client.calling import outcome_of
-from broker.client.checks import check_count
+from broker.client.checks import check_count, check_seconds, shown
 from broker.client.errors import InvalidValue
 from broker.client.patience import end_all
 from broker.queues.middlewares import with_middlewares
@@ -58,13 +59,17 @@ class Pump(Generic[T]):
         middlewares: tuple[Middleware, ...] = (),
     ) -> None:
         if on_error not in ("log", "raise") and not callable(on_error):
-            raise InvalidValue(f"on_error is log, raise or a function, not {on_error!r}")
+            raise InvalidValue(f"on_error is log, raise or a function, not {shown(on_error)}")
 
         if not hasattr(consumer, "__aiter__"):
-            raise InvalidValue(f"consumer is to be something to iterate over, not {consumer!r:.60}")
+            raise InvalidValue(
+                f"consumer is to be something to iterate over, not {shown(consumer)}"
+            )
 
         if not isinstance(middlewares, list | tuple):
-            raise InvalidValue(f"middlewares are to be a tuple, such as ({middlewares!r:.40},)")
+            raise InvalidValue(
+                f"middlewares are to be a tuple, such as ({shown(middlewares, 40)},)"
+            )
 
         self._consumer = consumer
         self._handler = with_middlewares(dispatcher, *middlewares)
@@ -114,6 +119,9 @@ class Pump(Generic[T]):
         count = _checked(1 if concurrency is None else concurrency)
         if timeout is not None and not graceful:
             raise InvalidValue("timeout is how long a graceful end may take: say graceful=True")
+
+        if timeout is not None:
+            check_seconds("timeout", timeout, is_zero_ok=True, high=math.inf)
 
         run = _Run(self._consumer, self._handle, count)
         failure: Exception | None = None
@@ -221,7 +229,7 @@ async def _until_left(worker: asyncio.Task[None]) -> None:
 def _awaitable(result: Awaitable[object]) -> Awaitable[object]:
     """Tell who has given a function that is not async; what it does it has done by now."""
     if not inspect.isawaitable(result):
-        raise TypeError(f"a dispatcher is an async function, and this one returned {result!r:.60}")
+        raise TypeError(f"a dispatcher is an async function, and this one returned {shown(result)}")
 
     return result
 

@@ -13,7 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, TypeVar, Unpack, overload
 
-from broker.client.checks import check_callable, check_flag, check_kind, check_seconds, check_text
+from broker.client.checks import (
+    check_callable,
+    check_flag,
+    check_kind,
+    check_seconds,
+    check_text,
+    shown,
+)
 from broker.client.codecs import Codecs
 from broker.client.errors import InvalidValue
 from broker.client.link import check_url
@@ -100,7 +107,7 @@ class Tasks:
         results = settings.get("results", AMQP_RESULTS)
         if isinstance(results, str):
             if results != AMQP_RESULTS:
-                raise InvalidValue(f"results is 'amqp', a backend or None, not {results!r}")
+                raise InvalidValue(f"results is 'amqp', a backend or None, not {shown(results)}")
 
             results = AmqpResults()
 
@@ -236,7 +243,7 @@ class Tasks:
         several = (tasks,) if isinstance(tasks, str | Task) else tuple(tasks)
         for one in several:
             if not isinstance(one, str | Task):
-                raise InvalidValue(f"tasks are tasks or patterns of their names, not {one!r:.60}")
+                raise InvalidValue(f"tasks are tasks or patterns of their names, not {shown(one)}")
 
         names = tuple(one if isinstance(one, str) else one.name for one in several)
 

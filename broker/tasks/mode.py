@@ -11,6 +11,7 @@ import os
 import sys
 from typing import Final, Literal
 
+from broker.client.checks import shown
 from broker.client.errors import InvalidValue
 
 __all__ = ["MODES", "Mode", "chosen_mode", "chosen_workers", "is_free_threaded"]
@@ -40,7 +41,7 @@ def chosen_mode(wanted: str) -> Mode:
     if wanted == "threads":
         return "threads"
 
-    raise InvalidValue(f"a mode is one of {', '.join(MODES)}, not {wanted!r}")
+    raise InvalidValue(f"a mode is one of {', '.join(MODES)}, not {shown(wanted)}")
 
 
 def chosen_workers(wanted: str) -> int:
@@ -51,6 +52,6 @@ def chosen_workers(wanted: str) -> int:
         return min(cores, WORKERS_MAX)
 
     if not wanted.isdecimal() or not 1 <= int(wanted) <= 256:
-        raise InvalidValue(f"workers is auto or a number from 1 to 256, not {wanted!r}")
+        raise InvalidValue(f"workers is auto or a number from 1 to 256, not {shown(wanted)}")
 
     return int(wanted)

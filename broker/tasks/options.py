@@ -6,7 +6,14 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypedDict, get_args
 
-from broker.client.checks import SECONDS_MAX, check_flag, check_kind, check_seconds, check_text
+from broker.client.checks import (
+    SECONDS_MAX,
+    check_flag,
+    check_kind,
+    check_seconds,
+    check_text,
+    shown,
+)
 from broker.client.errors import InvalidValue
 from broker.client.retry import Retry
 from broker.client.spec import QueueSpec, check_priority, check_queue_name
@@ -238,4 +245,4 @@ def checked_guarantee(value: str) -> Guarantee:
     if value == "exactly_once":
         return "effectively_once"
 
-    raise InvalidValue(f"a guarantee is one of {', '.join(GUARANTEES)}, not {value!r}")
+    raise InvalidValue(f"a guarantee is one of {', '.join(GUARANTEES)}, not {shown(value)}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final
 
-from broker.client.checks import check_callable, check_count
+from broker.client.checks import check_callable, check_count, shown
 from broker.client.errors import InvalidValue
 
 __all__ = ["PARTITIONS_MAX", "Partitions", "partition_of", "stable_hash"]
@@ -84,7 +84,7 @@ class Partitions:
 
         key = self.by(*args, **kwargs)
         if not isinstance(key, str | bytes | int):
-            raise InvalidValue(f"the key of a partition is a str, bytes or int, not {key!r}")
+            raise InvalidValue(f"the key of a partition is a str, bytes or int, not {shown(key)}")
 
         return self.name(queue, partition_of(key, self.count))
 

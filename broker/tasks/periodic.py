@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
-from broker.client.checks import check_choice
+from broker.client.checks import check_choice, shown
 from broker.client.errors import InvalidSchedule, InvalidValue
 from broker.client.schedule import Cron, Every, Schedule
 from broker.tasks.options import Missed, Overlap
@@ -67,7 +67,7 @@ class Periodic:
         """Return what is meant: seconds, a cron expression, or a schedule."""
         if tz is not None and not isinstance(schedule, str):
             raise InvalidSchedule(
-                f"tz is the time zone of a cron expression, and {schedule!r:.60} is none: seconds "
+                f"tz is the time zone of a cron expression, and {shown(schedule)} is none: seconds "
                 "are counted from 1970 whatever the zone, and a schedule says its own, "
                 "Cron('0 6 * * *', 'Europe/Berlin') for instance"
             )

@@ -12,6 +12,7 @@ import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from broker.client.checks import shown
 from broker.client.errors import InvalidValue
 from broker.tasks.extras import needs_extra
 from broker.tasks.per_loop import PerLoop
@@ -110,6 +111,6 @@ class PostgresLink:
 def checked_schema(name: str) -> str:
     """Return a name of a schema that needs no quoting, or raise."""
     if not isinstance(name, str) or not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", name):
-        raise InvalidValue(f"schema is to be a name of a-z, 0-9 and _, not {name!r:.60}")
+        raise InvalidValue(f"schema is to be a name of a-z, 0-9 and _, not {shown(name)}")
 
     return name

@@ -9,6 +9,7 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
+from broker.client.checks import shown
 from broker.client.errors import InvalidSchedule, InvalidValue
 from broker.client.schedule import At, Cron, Delay, Schedule
 from broker.tasks.handle import Handle
@@ -132,7 +133,7 @@ class Task(Generic[P, R, C]):
         written: list[tuple[tuple[Any, ...], dict[str, Any]]] = []
         for args in calls:
             if not isinstance(args, tuple | list):
-                raise InvalidValue(f"a call is a tuple of arguments, such as ({args!r:.40},)")
+                raise InvalidValue(f"a call is a tuple of arguments, such as ({shown(args, 40)},)")
 
             written.append((tuple(args), {}))
 

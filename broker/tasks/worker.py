@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from broker.client.checks import check_count, check_flag, check_kind, check_seconds
+from broker.client.checks import check_count, check_flag, check_kind, check_seconds, shown
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.intake import PREFETCH_MAX
 from broker.client.patience import ANSWER_S, CLOSE_S, YIELD_S, at_most, end_all
@@ -127,7 +127,7 @@ class Worker:
             return list(known)
 
         if not isinstance(queues, Iterable):
-            raise InvalidValue(f"queues are names of queues, not {queues!r:.60}")
+            raise InvalidValue(f"queues are names of queues, not {shown(queues)}")
 
         chosen = []
         for name in (queues,) if isinstance(queues, str) else queues:
@@ -135,7 +135,7 @@ class Worker:
             parts = [one for one in known if one == name or one.rpartition(".")[0] == name]
             if not parts:
                 raise InvalidValue(
-                    f"no task uses the queue {name!r}; there are {', '.join(known) or 'none'}"
+                    f"no task uses the queue {shown(name)}; there are {', '.join(known) or 'none'}"
                 )
 
             chosen += parts

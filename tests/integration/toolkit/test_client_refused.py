@@ -147,7 +147,15 @@ async def test_a_topic_that_is_none(client: Client, name: Name, topic: Any) -> N
         (lambda client, queue: client.declare(queue, {"max_length": 1}), "spec is a QueueSpec"),
         (lambda client, queue: client.dead(queue).list("1"), "limit"),
         (lambda client, queue: client.dead(queue).replay(to=""), "^to "),
+        (lambda client, queue: client.dead(queue).replay(5), "^ids "),
+        (lambda client, queue: client.dead(queue).replay([5]), "ids"),
         (lambda client, queue: client.send(queue, 1, when="soon"), "delay"),
+        (lambda client, queue: client.send_envelope(queue, 5), "envelope is an Envelope"),
+        (lambda client, queue: client.publish_envelope("a", {}), "envelope is an Envelope"),
+        (lambda client, queue: client.wait_connected("1"), "^timeout "),
+        (lambda client, queue: client.wait_connected(float("nan")), "^timeout "),
+        (lambda client, queue: client.close(grace=-1), "^grace "),
+        (lambda client, queue: client.close(grace="1"), "^grace "),
         (lambda client, queue: client.send(queue, 1, priority="high"), "priority"),
     ],
     ids=str,
@@ -158,6 +166,48 @@ async def test_an_argument_of_another_type(
     orders = name("orders")
     await client.declare(orders)
     await refused(call(client, orders), text)
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("of its own")
+
+
+async def test_what_cannot_be_printed_is_refused_as_well(client: Client, name: Name) -> None:
+    """A check that fails itself raises what nobody expects."""
+    odd: Any = Unprintable()
+    orders = name("orders")
+    await client.declare(orders)
+    for work in [
+        *await use_name(client, odd),
+        client.declare(orders, odd),
+        client.send(orders, 1, id=odd),
+        client.send(orders, 1, priority=odd),
+        client.send(orders, 1, headers=odd),
+        client.send(orders, 1, headers={odd: 1}),
+        client.send(orders, 1, headers={"a": odd}),
+        client.send(orders, 1, when=odd),
+        client.send_envelope(orders, odd),
+        client.get(orders, wait=odd),
+        client.consume(orders, odd),
+        client.consume(orders, print, prefetch=odd),
+        client.consume(orders, print, ack=odd),
+        client.consume(orders, print, retry=odd),
+        client.publish(odd, 1),
+        client.subscribe(odd, print),
+        client.subscribe("a", print, max_pending=odd),
+        client.bind(orders, odd),
+        client.dead(orders).list(odd),
+        client.dead(orders).replay(odd),
+        client.wait_connected(odd),
+    ]:
+        await refused(work, "Unprintable")
+
+
+@pytest.mark.parametrize("callback", [None, 5, "print"], ids=str)
+async def test_who_listens_to_events_can_be_called(client: Client, callback: Any) -> None:
+    with pytest.raises(InvalidValue, match="callback is to be a function"):
+        client.on_event(callback)
 
 
 class Stalled(asyncio.Queue[Any]):
