@@ -293,3 +293,21 @@ async def test_who_is_no_broker_is_hung_up_on(
             await start(f"amqp://127.0.0.1:{port}/", "tasks")
 
         await until(lambda: not there)
+
+
+@pytest.mark.parametrize(
+    "start", [await_client, start_tasks, start_worker], ids=lambda start: start.__name__
+)
+async def test_who_is_interrupted_while_it_starts_leaves_nothing(
+    proxy: Proxy,
+    name: Callable[[str], str],
+    start: Callable[[str, str], Coroutine[Any, Any, None]],
+) -> None:
+    proxy.freeze()
+    starting = asyncio.create_task(start(proxy.url, name("tasks")))
+    await until(lambda: proxy.count > 0)
+    starting.cancel()
+    await asyncio.wait((starting,), timeout=WAIT_S)
+    assert starting.cancelled()
+    proxy.thaw()
+    await until(lambda: not proxy.count)
