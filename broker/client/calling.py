@@ -20,7 +20,7 @@ from broker.client.texts import text_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["INTERRUPTIONS", "failure_of", "is_of", "outcome_of", "without_stop_iteration"]
+__all__ = ["INTERRUPTIONS", "failure_of", "for_thread", "is_of", "outcome_of"]
 
 INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """What ends a program, a task or a generator from outside. A function that is called here raises
@@ -97,11 +97,11 @@ def _is_current(task: asyncio.Task[Any] | None) -> bool:
         return False
 
 
-def without_stop_iteration(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function for a thread: a future takes no StopIteration, and would never be done.
+def for_thread(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function for a thread: not all that it raises can be had from a future.
 
-    A coroutine that raises one raises RuntimeError, and so does this. Nor does anybody interrupt a
-    thread from the keyboard.
+    With StopIteration that would never be done; a coroutine that raises one raises RuntimeError,
+    and so does this. And of GeneratorExit a coroutine that waits would think that it was closed.
     """
 
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -109,7 +109,9 @@ def without_stop_iteration(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except StopIteration as problem:
             raise RuntimeError("it raised StopIteration") from problem
-        except KeyboardInterrupt as problem:
+        except Exception:
+            raise
+        except BaseException as problem:
             raise failure_of(problem) from problem
 
     return call

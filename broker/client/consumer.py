@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
-from broker.client.calling import outcome_of, without_stop_iteration
+from broker.client.calling import for_thread, outcome_of
 from broker.client.checks import (
     check_callable,
     check_choice,
@@ -44,7 +44,7 @@ async def call(handler: Callable[[A], Awaitable[object] | object], argument: A) 
     ):
         return await outcome_of(cast("Callable[[A], Awaitable[object]]", handler)(argument))
 
-    result = await outcome_of(asyncio.to_thread(without_stop_iteration(handler), argument))
+    result = await outcome_of(asyncio.to_thread(for_thread(handler), argument))
     return await outcome_of(result) if inspect.isawaitable(result) else result
 
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client import wire
-from broker.client.calling import failure_of, outcome_of, without_stop_iteration
+from broker.client.calling import failure_of, for_thread, outcome_of
 from broker.client.errors import DecodeError, MessageTooLarge, ToolkitError
 from broker.tasks.beat import DONE, SCHEDULE
 from broker.tasks.current import CURRENT, Again, Running
@@ -298,7 +298,7 @@ class Execution:
     async def _in_thread(self, work: Callable[[], object], on_begin: Callable[[], None]) -> object:
         # One that has hung keeps its thread, so this one may wait for a thread for a while.
         context = contextvars.copy_context()
-        work = without_stop_iteration(work)
+        work = for_thread(work)
 
         def step() -> object:
             with contextlib.suppress(RuntimeError):  # the loop is closed
