@@ -351,7 +351,8 @@ async def test_whatever_a_task_raises_it_has_failed(
         blocking()
 
     function: Callable[[], Any] = asynchronous if kind == "async" else blocking
-    raising = tasks.task(name="raising", blocking=kind == "in a thread")(function)
+    options = {"blocking": False} if kind == "in the event loop" else {}
+    raising = tasks.task(name="raising", **options)(function)
     async with Worker(tasks):
         with pytest.raises(TaskFailed) as raised:
             await (await raising.q()).result(timeout=WAIT_S)

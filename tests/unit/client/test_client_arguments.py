@@ -24,7 +24,7 @@ from broker.client import (
     Schedule,
     connect,
 )
-from broker.client.calling import outcome_of, without_stop_iteration
+from broker.client.calling import for_thread, outcome_of
 from broker.client.checks import check_callable, check_seconds
 from broker.client.codecs import Codecs
 from broker.queues import MemoryQueue, RetryMiddleware
@@ -245,4 +245,4 @@ async def test_nobody_interrupts_a_thread_from_the_keyboard() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(RuntimeError, match="KeyboardInterrupt"):
-        await outcome_of(asyncio.to_thread(without_stop_iteration(interrupted)))
+        await outcome_of(asyncio.to_thread(for_thread(interrupted)))
