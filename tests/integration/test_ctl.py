@@ -599,8 +599,15 @@ def test_ctl_changes_no_protected_user_but_may_end_the_protection(house: House) 
         outcome = house.ctl.line(f"-q {line}")
         assert outcome == (69, "", "Error: user 'root' is protected from changes\n"), line
 
+    outcome = house.ctl.line("-q force_reset")
+    assert (outcome.status, "user 'root' is protected" in outcome.err) == (70, True)
     house.ctl.does("set_user_tags root administrator")
-    house.ctl.does("delete_user root")
+    house.ctl.does("enable_vhost_deletion_protection /")
+    outcome = house.ctl.line("-q force_reset")
+    assert (outcome.status, "vhost '/' is protected" in outcome.err) == (70, True)
+    house.ctl.does("disable_vhost_deletion_protection /")
+    house.ctl.does("force_reset")
+    assert house.ctl.does("list_users -s") == "guest\t[administrator]\n"
 
 
 def test_virtual_hosts_are_described_and_protected(house: House) -> None:

@@ -204,7 +204,30 @@ def reset(run: Run) -> Result:
     return force_reset(run)
 
 
+def _refuse_protected(run: Run) -> None:
+    """Nothing is deleted where something may not be."""
+    from broker.core.protection import PROTECTED
+
+    for row in run.rows("/vhosts?columns=name,protected_from_deletion"):
+        if row["protected_from_deletion"]:
+            raise CtlError(
+                f"vhost '{row['name']}' is protected from deletion: end that first, with"
+                " 'leveret ctl disable_vhost_deletion_protection'",
+                EXIT_SOFTWARE,
+            )
+
+    for row in run.rows("/users?columns=name,tags"):
+        tags = row["tags"]
+        if isinstance(tags, list) and PROTECTED in tags:
+            raise CtlError(
+                f"user '{row['name']}' is protected from changes: end that first, with"
+                " 'leveret ctl set_user_tags' and the other tags",
+                EXIT_SOFTWARE,
+            )
+
+
 def force_reset(run: Run) -> Result:
+    _refuse_protected(run)
     guest = Credentials("guest", "guest")
     facts: dict[str, object] = {"password": guest.password, "tags": ["administrator"]}
     run.demand("PUT", path("users", guest.user), facts)
