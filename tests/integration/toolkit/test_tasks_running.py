@@ -351,7 +351,7 @@ async def test_whatever_a_task_raises_it_has_failed(
         blocking()
 
     function: Callable[[], Any] = asynchronous if kind == "async" else blocking
-    options = {"blocking": False} if kind == "in the event loop" else {}
+    options: dict[str, Any] = {"blocking": False} if kind == "in the event loop" else {}
     raising = tasks.task(name="raising", **options)(function)
     async with Worker(tasks):
         with pytest.raises(TaskFailed) as raised:
