@@ -6,6 +6,7 @@ few messages are looked at; where there are more, those stand for the others.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message import GONE
@@ -24,7 +25,13 @@ COUNTED_MAX: Final = 1_000
 """Messages in memory that are looked at for one queue: a tenth of a millisecond."""
 
 CHUNKS_MAX: Final = 4
-"""Chunks of positions on disk that are looked at for one queue: 4,096 in each."""
+"""Chunks of positions on disk that are looked at for one queue: 4,096 in each, in some 20 us."""
+
+POSITION_BYTES: Final = 8
+MARK_AT: Final = POSITION_BYTES - 1 if sys.byteorder == "little" else 0
+"""In which octet of a position the mark stands."""
+
+MARKED: Final = bytes(octet for octet in range(256) if octet & (TRANSIENT >> 56))
 
 
 class Lasting(NamedTuple):
@@ -82,6 +89,10 @@ def _marked(chunks: list[array[int]]) -> int:
     """How many of the positions are those of messages that do not outlive the broker."""
     step = -(-len(chunks) // CHUNKS_MAX)
     looked = chunks[::step] if step > 1 else chunks
-    marked = sum(len([one for one in chunk if one >= TRANSIENT]) for chunk in looked)
     total = sum(map(len, chunks))
-    return marked * total // max(sum(map(len, looked)), 1)
+    return sum(map(_marked_in, looked)) * total // max(sum(map(len, looked)), 1)
+
+
+def _marked_in(chunk: array[int]) -> int:
+    octets = chunk.tobytes()[MARK_AT::POSITION_BYTES]
+    return len(octets) - len(octets.translate(None, MARKED))
