@@ -196,6 +196,10 @@ class Ledger(Witness):
 
     def committing(self, deliveries: Deliveries) -> None:
         waiting = self._uncommitted.pop(_channel_of(deliveries), [])
+        if not waiting:
+            # The HTTP API publishes so, one message at a time, which has been told of.
+            return
+
         self._on_their_way = {event.message for event, _, _ in waiting if event.message}
         for event, message, is_returned in waiting:
             self._add_publish(event._replace(at_s=self.now_s), message, is_returned)

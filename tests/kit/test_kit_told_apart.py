@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from broker.core.message_commands import PublishRequest, publish_message
 from tests.helpers.untyped import pika
 
 if TYPE_CHECKING:
@@ -130,6 +131,21 @@ def test_what_one_queue_refuses_and_another_takes_was_published(
     assert leveret.history.published(exchange="amq.fanout").one().to == ("q", "full")
     leveret.queue("q").assert_published(1)
     leveret.queue("full").assert_published(0)
+
+
+def test_what_comes_by_http_and_is_refused_was_not_published(leveret: Broker, channel: Any) -> None:
+    full = {"x-max-length": 0, "x-overflow": "reject-publish"}
+    channel.queue_declare("full", arguments=full)
+
+    def publish() -> bool:
+        vhost = leveret.stage.node.vhosts["/"]
+        actor = leveret.stage.node.own_actor(vhost)
+        request = PublishRequest("", "full", b"\0\0", b"a", 100)
+        return publish_message(vhost, actor, request).is_accepted
+
+    assert not leveret.stage.call(publish)
+    leveret.queue("full").assert_published(0)
+    assert leveret.history.turned_away().bodies == [b"a"]
 
 
 def test_a_dead_letter_that_comes_back_to_a_full_queue_takes_no_publish_back(
