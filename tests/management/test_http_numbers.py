@@ -223,6 +223,28 @@ async def test_a_move_of_no_number_does_not_begin(body: dict[str, object]) -> No
 
 
 @pytest.mark.parametrize(
+    ("limit", "value", "reason"),
+    [
+        ("max-connections", "3", 'max-connections should be a number, actually was <<"3">>'),
+        ("max-channels", 1.5, "max-channels should be a number, actually was 1.5"),
+        ("max-channels", True, "max-channels should be a number, actually was true"),
+        ("nonsense", 3, 'Unrecognised terms [{<<"nonsense">>,3}] in user-limits'),
+    ],
+)
+async def test_limits_of_users_that_cannot_be(limit: str, value: object, reason: str) -> None:
+    async with http_broker() as client:
+        where = f"/user-limits/guest/{limit}"
+        answer = await client.put(where, {"value": value})
+        assert (answer.status, answer.facts["reason"]) == (400, reason)
+        assert (await client.delete(where)).status == 204
+        for number in (-1, -5, 10**30):
+            done = await client.put("/user-limits/guest/max-channels", {"value": number})
+            assert done.status == 204
+
+        assert (await client.get("/user-limits/guest")).rows[0]["value"] == {"max-channels": 10**30}
+
+
+@pytest.mark.parametrize(
     ("path", "status"),
     [
         ("certificate-expiration/-1/weeks", 200),
