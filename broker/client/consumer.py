@@ -143,22 +143,31 @@ class Consumer(Generic[T]):
         task.add_done_callback(self._tasks.discard)
 
     async def _handle(self, delivery: Delivery[T]) -> None:
+        failed: list[Exception] = []
         try:
             if self._ack == "after":
                 async with delivery:
-                    await call(self._handler, delivery)
+                    await self._call(delivery, failed)
             elif self._ack == "before":
                 await delivery.ack()
-                await call(self._handler, delivery)
+                await self._call(delivery, failed)
             else:
-                await self._handle_manually(delivery)
+                await self._handle_manually(delivery, failed)
         except Exception as problem:
-            self._tell(delivery, problem)
+            # Where that could not be recorded, this is about the record, and was told.
+            self._tell(delivery, failed[0] if failed else problem)
 
-    async def _handle_manually(self, delivery: Delivery[T]) -> None:
-        """What the handler does not settle stays open, unless it fails or is cancelled."""
+    async def _call(self, delivery: Delivery[T], failed: list[Exception]) -> None:
         try:
             await call(self._handler, delivery)
+        except Exception as problem:
+            failed.append(problem)
+            raise
+
+    async def _handle_manually(self, delivery: Delivery[T], failed: list[Exception]) -> None:
+        """What the handler does not settle stays open, unless it fails or is cancelled."""
+        try:
+            await self._call(delivery, failed)
         except asyncio.CancelledError:
             await delivery.requeue()
             raise

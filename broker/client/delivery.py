@@ -8,9 +8,11 @@ broker would close the channel for it, and take everything else on it back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
 import traceback as tracebacks
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, NoReturn, TypeVar
 
 from broker.client import wire
 from broker.client.calling import INTERRUPTIONS
@@ -25,6 +27,7 @@ from broker.client.errors import (
 from broker.client.events import ClientEvent
 from broker.client.link import LinkLost
 from broker.client.message import Message
+from broker.client.retry import Exponential
 from broker.client.spec import DEAD_EXCHANGE
 from broker.client.texts import text_of
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
 
     from aiormq.abc import DeliveredMessage
 
+    from broker.client.events import EventKind
     from broker.client.source import Source
 
 __all__ = ["Delivery"]
@@ -43,6 +47,10 @@ T = TypeVar("T")
 FULL_WAIT_S: Final = 1.0
 """How long to wait at least before the next attempt of a message without an id, where its queue is
 full: its attempts are not counted then."""
+
+UNRECORDED: Final = Exponential(0.2, cap=30.0, jitter=0.2)
+"""How long to hold a message whose failure cannot be recorded, by how many there were before it in
+a row, before it is handed back."""
 
 
 class Delivery(Generic[T]):
@@ -284,11 +292,16 @@ class Delivery(Generic[T]):
             return False
         except QueueFull:
             return await self._keep(cause, delay)
+        except Unroutable:
+            # Its queue was deleted meanwhile, so this was its last attempt.
+            return await self._bury(error, "attempts", is_queue_gone=True)
         except InvalidValue:
             # It has grown, by what is to be told of it or by its size, and cannot be sent any more.
             # Handed back it would come again for ever.
             return await self._bury(error, "attempts")
-        except (ToolkitError, asyncio.CancelledError):
+        except ToolkitError as problem:
+            await self._raise_unrecorded(problem, error)
+        except asyncio.CancelledError:
             await source.nack(self._tag)
             raise
 
@@ -385,7 +398,9 @@ class Delivery(Generic[T]):
         self._source.core.spawn(self._fail_late())
 
     async def _fail_late(self) -> None:
-        await self.fail(self._too_late())
+        # What cannot be recorded an event has told.
+        with contextlib.suppress(ToolkitError):
+            await self.fail(self._too_late())
 
     def _too_late(self) -> TimeoutError:
         return TimeoutError(f"not handled within {self._source.ack_timeout:g} s")
@@ -401,8 +416,13 @@ class Delivery(Generic[T]):
         await source.wait(delay)
         await source.publish("", self.queue, message)
 
-    async def _bury(self, error: BaseException | str | None, reason: str) -> bool:
-        """Put it with the dead letters of its queue, or leave that to the broker."""
+    async def _bury(
+        self, error: BaseException | str | None, reason: str, *, is_queue_gone: bool = False
+    ) -> bool:
+        """Put it with the dead letters of its queue, or leave that to the broker.
+
+        Where the queue is gone, and its dead letters are as well, they are not made again for it.
+        """
         source = self._source
         cause = error if isinstance(error, BaseException) else None
         letter = wire.copy_of(
@@ -425,14 +445,23 @@ class Delivery(Generic[T]):
         except LinkLost:
             return False
         except (Unroutable, QueueNotFound, InvalidValue) as problem:
+            if is_queue_gone and isinstance(problem, Unroutable):
+                self._tell("dropped", cause)
+                await self._forget_it()
+                return False
+
             try:
                 return await self._bury_elsewhere(letter, problem, cause)
             except LinkLost:
                 return False
-            except (ToolkitError, asyncio.CancelledError):
+            except ToolkitError as other:
+                await self._raise_unrecorded(other, error)
+            except asyncio.CancelledError:
                 await source.nack(self._tag)
                 raise
-        except (ToolkitError, asyncio.CancelledError):
+        except ToolkitError as problem:
+            await self._raise_unrecorded(problem, error)
+        except asyncio.CancelledError:
             await source.nack(self._tag)
             raise
 
@@ -466,9 +495,48 @@ class Delivery(Generic[T]):
         self._tell("dead", cause)
         return await self._forget_it()
 
-    def _tell(self, kind: str, error: BaseException | None, delay: float = 0.0) -> None:
+    async def _raise_unrecorded(
+        self, problem: ToolkitError, error: BaseException | str | None
+    ) -> NoReturn:
+        """Hand it back, for it can be neither sent again nor be a dead letter, say for want of
+        rights; and tell both errors.
+
+        It comes again, and would at once: so the next one in a row is held for a while before.
+        """
+        source = self._source
+        number = source.unrecorded_in_a_row
+        source.unrecorded_in_a_row += 1
+        delay = UNRECORDED.wait(number, random.random()) if number else 0.0  # noqa: S311
+        told = type(problem)(
+            f"a message that failed could only be handed back: {problem}{_reason(error)}"
+        )
+        # It is told before it is raised.
+        cause = told.__cause__ = error if isinstance(error, BaseException) else problem
+        self._emit("unrecorded", told, delay)
+        if delay:
+            source.core.spawn(self._requeue_later(delay))
+        else:
+            await source.nack(self._tag)
+
+        raise told from cause
+
+    async def _requeue_later(self, delay: float) -> None:
+        await asyncio.sleep(delay)
+        await self._source.nack(self._tag)
+
+    def _tell(
+        self,
+        kind: Literal["retried", "dead", "dropped"],
+        error: BaseException | None,
+        delay: float = 0.0,
+    ) -> None:
+        """Tell what has become of it; it was recorded."""
+        self._source.unrecorded_in_a_row = 0
+        self._emit(kind, error, delay)
+
+    def _emit(self, kind: EventKind, error: BaseException | None, delay: float) -> None:
         event = ClientEvent(
-            "retried" if kind == "retried" else "dead" if kind == "dead" else "dropped",
+            kind,
             queue=self.queue,
             id=self.id,
             error=error,
@@ -476,6 +544,13 @@ class Delivery(Generic[T]):
             delay=delay,
         )
         self._source.core.events.emit(event)
+
+
+def _reason(error: BaseException | str | None) -> str:
+    if isinstance(error, BaseException):
+        return f" (it failed with {type(error).__qualname__}: {text_of(error)})"
+
+    return f" (it failed with {error})" if error else ""
 
 
 def _error_headers(error: BaseException | str | None) -> dict[str, object]:

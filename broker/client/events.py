@@ -29,11 +29,14 @@ EventKind = Literal[
     "dead",
     "dropped",
     "duplicate",
+    "unrecorded",
 ]
 """``restore_failed``: a queue, binding, consumer or subscription that did not come back with the
 connection. ``consumer_lost``: the broker has ended it, say because its queue was deleted; it is
 begun again as soon as that can be. ``dropped``: a message that failed for good, and that nobody
-keeps. ``duplicate``: one that was skipped, because it was handled within ``dedupe_window``."""
+keeps. ``duplicate``: one that was skipped, because it was handled within ``dedupe_window``.
+``unrecorded``: a failure that could be neither tried again nor made a dead letter, say for want of
+rights: the message is handed back, after ``delay``, and comes again; the error says both."""
 
 WARNINGS: Final = {
     "disconnected",
@@ -42,6 +45,7 @@ WARNINGS: Final = {
     "consumer_lost",
     "handler_failed",
     "dropped",
+    "unrecorded",
 }
 
 
@@ -57,7 +61,7 @@ class ClientEvent:
     error: BaseException | None = None
     attempt: int = 0
     delay: float = 0.0
-    """Of ``retried``: in how many seconds."""
+    """Of ``retried`` and ``unrecorded``: in how many seconds."""
 
 
 class Events:

@@ -16,11 +16,10 @@ from broker.client.link import LIBRARY_ERRORS, LinkLost
 from broker.client.spec import DEAD_EXCHANGE, QueueSpec, dead_queue_name
 
 if TYPE_CHECKING:
-    from aiormq.channel import Channel
-
     from broker.client.core import Core
     from broker.client.link import Link, Operation
     from broker.client.retry import Retry
+    from broker.client.underlay import Channel
     from broker.client.wire import Outgoing
 
 __all__ = ["Source"]
@@ -48,6 +47,9 @@ class Source(Generic[T]):
         self.into = into
         self.retry: Retry = core.retry_of(queue)
         self.is_settled_on_arrival = False
+        self.unrecorded_in_a_row = 0
+        """How many failures could not be recorded since one could be."""
+
         self.counts_failures_alone = link.counts_failures_alone
         self._link = link
         self._channel = channel
