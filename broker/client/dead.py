@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
     from aiormq.abc import DeliveredMessage
-    from aiormq.channel import Channel
 
     from broker.client.core import Core
     from broker.client.link import Link, Operation
+    from broker.client.underlay import Channel
 
 __all__ = ["DeadLetters", "dead_letter_of", "walk"]
 

@@ -8,10 +8,9 @@ from broker.client import wire
 from broker.client.spec import DEAD_EXCHANGE, dead_queue_name
 
 if TYPE_CHECKING:
-    from aiormq.channel import Channel
-
     from broker.client.link import Link
     from broker.client.spec import QueueSpec
+    from broker.client.underlay import Channel
 
 __all__ = ["declare_dead_exchange", "declare_dead_queue"]
 

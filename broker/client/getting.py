@@ -15,10 +15,9 @@ from broker.client.patience import ANSWER_S, at_most
 from broker.client.source import Source
 
 if TYPE_CHECKING:
-    from aiormq.channel import Channel
-
     from broker.client.core import Core
     from broker.client.link import Link
+    from broker.client.underlay import Channel
 
 __all__ = ["Getting"]
 

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from aiormq.abc import DeliveredMessage
-    from aiormq.channel import Channel
 
     from broker.client.core import Core
     from broker.client.link import Link
     from broker.client.retry import Retry
+    from broker.client.underlay import Channel
 
 __all__ = ["PREFETCH_MAX", "Intake"]
 

@@ -1,4 +1,4 @@
-"""Toolkit: one connection, from the handshake until it is lost. The only module that knows aiormq.
+"""Toolkit: one connection, from the handshake until it is lost.
 
 Invariant: whatever was begun on a link ends when the link is lost, with :class:`LinkLost`; nothing
 waits for a broker that is gone. Errors of the library do not get past this module.
@@ -12,8 +12,6 @@ import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import aio_pika
-from aiormq.channel import Channel
 from aiormq.exceptions import (
     AMQPChannelError,
     AMQPError,
@@ -47,8 +45,7 @@ from broker.client.errors import (
     Unavailable,
     Unroutable,
 )
-from broker.client.mending import MendingTransport
-from broker.client.patience import CLOSE_S
+from broker.client.underlay import Connection
 from broker.client.wire import packed
 
 if TYPE_CHECKING:
@@ -57,6 +54,7 @@ if TYPE_CHECKING:
 
     from aiormq.abc import DeliveredMessage
 
+    from broker.client.underlay import Channel
     from broker.client.wire import Outgoing, Packed
 
 __all__ = [
@@ -70,9 +68,6 @@ __all__ = [
     "open_link",
     "translated_error",
 ]
-
-FRAMES_BUFFERED: Final = 1000
-"""Frames of one channel that wait for its reader. The library's ten stop the whole connection."""
 
 APART_MAX: Final = 100
 """Messages that are sent at once, each on a channel of its own, of which there are not many."""
@@ -111,7 +106,7 @@ class LinkLost(Exception):
 class Link:
     """A connection that is there, or was."""
 
-    def __init__(self, connection: _Connection, number: int) -> None:
+    def __init__(self, connection: Connection, number: int) -> None:
         self._connection = connection
         self.number = number
         self.lost: asyncio.Future[BaseException | None]
@@ -122,14 +117,10 @@ class Link:
         self._administering = asyncio.Lock()
         self._opening = asyncio.Lock()
         self._declared: set[str] = set()
-        self._under_way: set[str | None] = set()
         self._apart = asyncio.Semaphore(APART_MAX)
-        transport = connection.transport
-        assert transport is not None
-        self._underlay = transport.connection
-        frame_max = self._underlay.connection_tune.frame_max or sys.maxsize
+        frame_max = connection.connection_tune.frame_max or sys.maxsize
         self._header_room = frame_max - HEADER_FRAME_BYTES
-        self._underlay.closing.add_done_callback(self._on_closing)
+        connection.closing.add_done_callback(self._on_closing)
 
     @property
     def is_alive(self) -> bool:
@@ -139,7 +130,7 @@ class Link:
     @property
     def product(self) -> str:
         """What the broker calls itself."""
-        properties = self._underlay.server_properties
+        properties = self._connection.server_properties
         return "Leveret" if "leveret_version" in properties else str(properties.get("product"))
 
     @property
@@ -148,7 +139,7 @@ class Link:
 
         RabbitMQ's does from 4.3 on: basic.reject and lost consumers count, basic.nack does not.
         """
-        version = str(self._underlay.server_properties.get("version"))
+        version = str(self._connection.server_properties.get("version"))
         numbers = [int(word) for word in version.split(".")[:2] if word.isdigit()]
         return self.product == "RabbitMQ" and numbers >= [4, 3]
 
@@ -175,27 +166,28 @@ class Link:
 
     async def open_channel(self, *, confirms: bool = False) -> Channel:
         """Open a channel of one's own."""
-        try:
-            channel = await self._underlay.channel(
-                publisher_confirms=confirms,
-                frame_buffer_size=FRAMES_BUFFERED,
-                on_return_raises=True,
-            )
-        except RuntimeError as problem:
-            # The library's word for a connection that is closed.
-            raise LinkLost from problem
-
-        assert isinstance(channel, Channel)
-        return channel
+        return await self._connection.channel(publisher_confirms=confirms)
 
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[Channel]:
-        """Have the channel for declarations to oneself: what is wrong with one closes it."""
-        async with self._administering:
+        """Have the channel for declarations to oneself: what is wrong with one closes it.
+
+        Who is interrupted leaves it to the next one when the broker has answered: declarations are
+        made in the order in which they were asked for, and each has its own answer.
+        """
+        await self._administering.acquire()
+        try:
             if self._admin is None or self._admin.is_closed:
                 self._admin = await self.open_channel()
 
             yield self._admin
+        finally:
+            exchanges = set() if self._admin is None else self._admin.exchanges
+            if exchanges:
+                answered = asyncio.gather(*exchanges, return_exceptions=True)
+                answered.add_done_callback(lambda _: self._administering.release())
+            else:
+                self._administering.release()
 
     async def ensure(self, name: str, declare: Callable[[Channel], Awaitable[object]]) -> None:
         """Declare something that everybody declares alike, once a link."""
@@ -284,28 +276,21 @@ class Link:
             MessageTooLarge: its headers do not fit into a frame.
 
         What is wrong with one message closes the channel, and with it what others have under way;
-        so all of them are sent again, each on a channel of its own, and that one fails. Nor does
-        the library stop writing at once on a channel that was closed, for which the broker closes
-        the connection: then too.
+        so all of them are sent again, each on a channel of its own, and that one fails.
         """
         properties = packed(message.properties, self._header_room)
         publication = Publication(exchange, routing_key, message.body, properties, mandatory)
-        message_id = properties.message_id
-        if is_suspect or message_id in self._under_way:
-            # The library knows a message that comes back by its id, and of two that have the same
-            # one it takes the second for confirmed.
-            await self._publish_apart(publication)
-            return
-
-        self._under_way.add(message_id)
-        try:
-            await _publish(await self._publisher_channel(), publication)
-            return
-        except (AMQPChannelError, ChannelInvalidStateError):
-            if not self.is_alive:
-                raise
-        finally:
-            self._under_way.discard(message_id)
+        if not is_suspect:
+            channel = await self._publisher_channel()
+            # One that comes back is known by its id, and of two with the same one nobody could say
+            # which it is.
+            if not channel.is_under_way(properties.message_id or ""):
+                try:
+                    await _publish(channel, publication)
+                    return
+                except (AMQPChannelError, ChannelInvalidStateError):
+                    if not self.is_alive:
+                        raise
 
         await self._publish_apart(publication)
 
@@ -314,9 +299,11 @@ class Link:
             channel = await self.open_channel(confirms=True)
             try:
                 await _publish(channel, publication)
-            finally:
-                if not channel.is_closed:
-                    await channel.close()
+            except BaseException:
+                channel.leave()
+                raise
+
+            await channel.close()
 
     async def close(self) -> None:
         """Close it. What is unacknowledged goes back to its queues.
@@ -325,27 +312,14 @@ class Link:
         heartbeats.
         """
         self.set_lost(None)
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await self._connection.close()
-        except (TimeoutError, *LIBRARY_ERRORS):
-            return
-        finally:
-            self._connection.mending.abort()
+        await self._connection.hang_up()
 
 
-async def get_message(channel: Channel, queue: str) -> DeliveredMessage | None:
-    """Take a message, if there is one."""
-    try:
-        message = await channel.basic_get(queue)
-    except BaseException:
-        getter: asyncio.Future[object] | None = getattr(channel, "getter", None)
-        if getter is not None:
-            # The library leaves this one with an error that nobody fetches.
-            getter.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-        raise
-
+async def get_message(
+    channel: Channel, queue: str, on_left: Callable[[DeliveredMessage], None] | None = None
+) -> DeliveredMessage | None:
+    """Take a message, if there is one; ``on_left`` gets it if nobody waits any more."""
+    message = await channel.basic_get(queue, on_left=on_left)
     return None if isinstance(message.delivery, Basic.GetEmpty) else message
 
 
@@ -358,15 +332,13 @@ class Publication(NamedTuple):
 
 
 async def _publish(channel: Channel, publication: Publication) -> None:
+    frame = Basic.Publish(
+        exchange=publication.exchange,
+        routing_key=publication.routing_key,
+        mandatory=publication.is_mandatory,
+    )
     try:
-        await channel.basic_publish(
-            publication.body,
-            exchange=publication.exchange,
-            routing_key=publication.routing_key,
-            properties=publication.properties,
-            mandatory=publication.is_mandatory,
-            wait=False,
-        )
+        await channel.publish(frame, publication.properties, publication.body)
     except PublishError as problem:
         where = publication.exchange or publication.routing_key
         raise Unroutable(f"no queue has taken the message for {where!r}") from problem
@@ -374,39 +346,19 @@ async def _publish(channel: Channel, publication: Publication) -> None:
         raise QueueFull(
             f"a queue has refused the message for {publication.routing_key!r}: it is full"
         ) from problem
-    except BaseException:
-        _take_back(channel, publication.properties.message_id or "")
-        raise
-
-
-def _take_back(channel: Channel, message_id: str) -> None:
-    """Have the library count one message less if it was interrupted before it wrote this one.
-
-    It counts first. The broker would confirm the next message under the number of this one, which
-    nobody waits for, and each later one in the place of the one before.
-    """
-    tag = channel.message_id_delivery_tag.get(message_id)
-    if tag is None or tag != channel.delivery_tag:
-        return
-
-    confirmation = channel.confirmations.get(tag)
-    # Interrupted later, while it waits for the confirm, this is cancelled.
-    if isinstance(confirmation, asyncio.Future) and not confirmation.done():
-        del channel.confirmations[tag]
-        del channel.message_id_delivery_tag[message_id]
-        channel.delivery_tag -= 1
 
 
 class Operation:
     """Something that waits for the broker: not longer than the link lives, nor than it may."""
 
-    __slots__ = ("_all", "_link", "_timeout")
+    __slots__ = ("_all", "_cancels", "_link", "_timeout")
 
     def __init__(
         self, link: Link, deadline: float | None, all_of_link: set[asyncio.Timeout]
     ) -> None:
         self._link = link
         self._all = all_of_link
+        self._cancels = 0
         self._timeout = asyncio.timeout_at(deadline)
 
     async def __aenter__(self) -> None:
@@ -414,6 +366,7 @@ class Operation:
             raise LinkLost
 
         await self._timeout.__aenter__()
+        self._cancels = _cancels()
         self._all.add(self._timeout)
 
     async def __aexit__(
@@ -435,13 +388,17 @@ class Operation:
             self._translate(exc)
 
     def _translate(self, exc: BaseException) -> None:
-        if isinstance(exc, asyncio.CancelledError):
-            task = asyncio.current_task()
-            # The library cancels what waits on a connection that it loses. Nobody else did.
-            if task is None or not task.cancelling():
-                raise LinkLost from exc
+        is_cancel = isinstance(exc, asyncio.CancelledError)
+        if _cancels() > self._cancels:
+            # Whatever the library makes of it.
+            if not is_cancel:
+                raise asyncio.CancelledError from exc
 
             return
+
+        if is_cancel:
+            # The library cancels what waits on a connection that it loses. Nobody else did.
+            raise LinkLost from exc
 
         if isinstance(exc, ToolkitError | LinkLost):
             return
@@ -452,6 +409,12 @@ class Operation:
 
         if translated is not None:
             raise translated from exc
+
+
+def _cancels() -> int:
+    """Return how often the task was cancelled that this runs in."""
+    task = asyncio.current_task()
+    return 0 if task is None else task.cancelling()
 
 
 def translated_error(exc: BaseException) -> ToolkitError | None:
@@ -505,18 +468,6 @@ def _close_reason(exc: BaseException) -> tuple[int, str] | None:
     return None
 
 
-class _Connection(aio_pika.Connection):
-    """The library's, over a transport of ours.
-
-    It passes on what :func:`aio_pika.connect` does not: that ignores a name where there is a URL.
-    """
-
-    def __init__(self, url: str, name: str) -> None:
-        super().__init__(URL(url))
-        self.mending = self.kwargs["transport_factory"] = MendingTransport()
-        self.kwargs["client_properties"] = {"connection_name": name}
-
-
 async def open_link(url: str, name: str | None, number: int) -> Link:
     """Connect once.
 
@@ -525,16 +476,9 @@ async def open_link(url: str, name: str | None, number: int) -> Link:
         Unavailable: nobody is there.
 
     """
-    connection = _Connection(url, name or "leveret client")
     try:
-        await connection.connect()
-        return Link(connection, number)
-    except BaseException as problem:
-        # The library leaves it open where the first answer is not what it expects, or never comes.
-        connection.mending.abort()
-        if not isinstance(problem, LIBRARY_ERRORS):
-            raise
-
+        return Link(await Connection.open(url, name or "leveret client"), number)
+    except LIBRARY_ERRORS as problem:
         translated = translated_error(problem)
         if isinstance(translated, AccessRefused):
             raise translated from problem

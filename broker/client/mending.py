@@ -103,11 +103,16 @@ class MendingTransport(TransportFactory):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
+        self._connecting: asyncio.Future[Any] | None = None
+        self._is_cut = False
 
     def abort(self) -> None:
-        """Cut the connection: what the library still waits for ends by that."""
+        """Cut the connection, or have none made: what the library waits for ends by that."""
+        self._is_cut = True
         if self._transport is not None:
             self._transport.abort()
+        elif self._connecting is not None:
+            self._connecting.cancel()
 
     async def create(
         self, url: URL, **kwargs: Any
@@ -119,14 +124,19 @@ class MendingTransport(TransportFactory):
         loop = asyncio.get_running_loop()
         reader = MendingReader()
         protocol = asyncio.StreamReaderProtocol(reader)
+        connecting = self._connecting = asyncio.ensure_future(
+            loop.create_connection(lambda: protocol, url.host, url.port, ssl=context, **kwargs)
+        )
         try:
-            transport, _ = await loop.create_connection(
-                lambda: protocol, url.host, url.port, ssl=context, **kwargs
-            )
+            transport, _ = await connecting
         except OSError as problem:
             raise AMQPConnectionError(*problem.args) from problem
 
         self._transport = transport
+        if self._is_cut:
+            transport.abort()
+            raise AMQPConnectionError("it was cut meanwhile")
+
         return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 

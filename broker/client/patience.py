@@ -10,12 +10,23 @@ taken for another one by the broker. It ends with its connection, or has a limit
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Callable, Coroutine
 
-__all__ = ["ANSWER_S", "CLOSE_S", "GOODBYE_S", "YIELD_S", "at_most", "end_all"]
+__all__ = [
+    "ANSWER_S",
+    "CLOSE_S",
+    "GOODBYE_S",
+    "YIELD_S",
+    "at_most",
+    "carried",
+    "end_all",
+    "leave_alone",
+]
+
+R = TypeVar("R")
 
 ANSWER_S: Final = 1.0
 """How long a broker may take to answer somebody who wants to go."""
@@ -52,12 +63,51 @@ async def at_most(seconds: float | None, work: Awaitable[object]) -> bool:
     return True
 
 
+async def carried(work: Awaitable[R], on_left: Callable[[R], object] | None = None) -> R:
+    """Wait for something that goes on to its end if whoever waits is cancelled.
+
+    Args:
+        work: what to wait for.
+        on_left: gets what comes of it if nobody waits any more.
+
+    Raises:
+        ConnectionError: it was cancelled, which the library does when it loses a connection.
+
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((task,))
+    except BaseException:
+        _leave(task, on_left)
+        raise
+
+    if task.cancelled():
+        raise ConnectionError("the connection was lost")
+
+    return task.result()
+
+
+def leave_alone(work: Coroutine[Any, Any, object]) -> None:
+    """Begin something that has to come to its end, and that nobody waits for."""
+    _leave(asyncio.create_task(work), None)
+
+
 async def end_all(tasks: set[asyncio.Task[Any]], seconds: float = YIELD_S) -> bool:
     """Cancel tasks, and wait for them so long; say whether all have ended."""
     for task in tasks:
         task.cancel()
 
     return not tasks or await at_most(seconds, asyncio.gather(*tasks, return_exceptions=True))
+
+
+def _leave(task: asyncio.Future[R], on_left: Callable[[R], object] | None) -> None:
+    def end(done: asyncio.Future[R]) -> None:
+        _let_go(done)
+        if on_left is not None and not done.cancelled() and done.exception() is None:
+            on_left(done.result())
+
+    _left_alone.add(task)
+    task.add_done_callback(end)
 
 
 def _let_go(task: asyncio.Future[Any]) -> None:

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from types import TracebackType
 
-    from aiormq.channel import Channel
-
     from broker.client.core import Core
     from broker.client.delivery import Delivery
     from broker.client.message import Message
+    from broker.client.underlay import Channel
 
 __all__ = ["Subscription", "check_topic"]
 

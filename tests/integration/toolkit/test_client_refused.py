@@ -210,40 +210,6 @@ async def test_who_listens_to_events_can_be_called(client: Client, callback: Any
         client.on_event(callback)
 
 
-class Stalled(asyncio.Queue[Any]):
-    """Stands in for a connection that takes nothing more for now."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.has_writer = asyncio.Event()
-
-    async def put(self, item: object) -> None:
-        self.has_writer.set()
-        await asyncio.Event().wait()
-
-
-async def test_what_is_interrupted_before_it_was_written_is_not_counted(
-    client: Client, name: Name
-) -> None:
-    """Counted, it would take the next one's confirm, and that one would wait for ever."""
-    orders = name("orders")
-    await client.declare(orders)
-    await client.send(orders, 1)
-    link = await client.core.session.link()
-    channel = await link._publisher_channel()
-    writing, stalled = channel.write_queue, Stalled()
-    channel.write_queue = stalled
-    sending = asyncio.ensure_future(client.send(orders, 2))
-    await stalled.has_writer.wait()
-    sending.cancel()
-    await asyncio.gather(sending, return_exceptions=True)
-    channel.write_queue = writing
-    for number in range(3):
-        await asyncio.wait_for(client.send(orders, number), AT_ONCE_S)
-
-    assert (await client.stats(orders)).ready == 4
-
-
 async def test_what_the_broker_closes_the_connection_for_is_told(url: str, name: Name) -> None:
     """Of whatever else a broker may not like: it is not sent again for half a minute."""
     orders = name("orders")
