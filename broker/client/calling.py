@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from broker.client.texts import text_of
@@ -20,14 +21,37 @@ from broker.client.texts import text_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["INTERRUPTIONS", "failure_of", "for_thread", "is_of", "outcome_of"]
+__all__ = ["INTERRUPTIONS", "failure_of", "for_thread", "handler_of", "is_of", "note_handler", "outcome_of"]
 
 INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """What ends a program, a task or a generator from outside. A function that is called here raises
 none of them, see :func:`outcome_of`; of a block of a program's own nobody knows."""
 
+AT_WORK: Final[ContextVar[tuple[object, asyncio.Task[Any]] | None]] = ContextVar(
+    "AT_WORK", default=None
+)
+"""Whose handler runs here, and the task that sees to it; the threads of handlers have it as well,
+and so has what they begin in the event loop."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def note_handler(owner: object) -> None:
+    """What this task does from now on is to handle messages of that owner."""
+    task = asyncio.current_task()
+    assert task is not None
+    AT_WORK.set((owner, task))
+
+
+def handler_of(owner: object) -> asyncio.Task[Any] | None:
+    """Return the task of the owner's handler that calls this, if one does: to wait for it here
+    would be to wait for oneself."""
+    at_work = AT_WORK.get()
+    if at_work is None or at_work[0] is not owner or at_work[1].done():
+        return None
+
+    return at_work[1]
 
 
 async def outcome_of(running: Awaitable[R]) -> R:

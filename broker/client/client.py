@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from broker.client import wire
 from broker.client.backup import Loaded, export_queues, load_queues
+from broker.client.calling import handler_of
 from broker.client.checks import (
     check_callable,
     check_count,
@@ -29,6 +30,7 @@ from broker.client.link import check_url
 from broker.client.management import Management
 from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent, ServerStats
 from broker.client.options import Options
+from broker.client.patience import end_all
 from broker.client.schedule import seconds_until
 from broker.client.spec import DEAD_EXCHANGE, QueueSpec, check_priority
 from broker.client.topics import Subscription, check_topic
@@ -133,6 +135,7 @@ class Client:
         self._management = Management(core.options, core.session.vhost, core.session.account)
         self._running: set[Consumer[Any] | Subscription[Any]] = set()
         self._is_closed = False
+        self._leaving: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Client:
         return self
@@ -605,10 +608,16 @@ class Client:
         """Stop consuming, let handlers end for ``grace`` seconds, and disconnect.
 
         It takes the grace and three seconds more at most, whatever has become of the broker; what
-        is not settled by then the broker gives to somebody else.
+        is not settled by then the broker gives to somebody else. For the handler that calls this it
+        does not wait: the client is disconnected when that has settled its message, within another
+        ``grace``, and whoever else closes it waits for that.
         """
         check_grace(grace)
+        handler = handler_of(self.core)
         if self._is_closed:
+            if handler is None:
+                await self.core.left.wait()
+
             return
 
         self._is_closed = True
@@ -619,8 +628,25 @@ class Client:
                 *(closer() for closer in list(self.core.closers)),
             )
         finally:
+            if handler is None:
+                await self._leave()
+            else:
+                self._leaving = asyncio.create_task(self._leave_after(handler, grace))
+
+    async def _leave_after(self, handler: asyncio.Task[Any], grace: float | None) -> None:
+        try:
+            await asyncio.wait((handler,), timeout=grace)
+            if not handler.done():
+                await end_all({handler})
+        finally:
+            await self._leave()
+
+    async def _leave(self) -> None:
+        try:
             await self.core.end_tasks()
             await self.core.session.close()
+        finally:
+            self.core.left.set()
 
     def _note(self, one: Consumer[Any] | Subscription[Any]) -> None:
         self._running.add(one)

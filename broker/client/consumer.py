@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
 
-from broker.client.calling import for_thread, outcome_of
+from broker.client.calling import for_thread, handler_of, note_handler, outcome_of
 from broker.client.checks import (
     check_callable,
     check_choice,
@@ -98,7 +98,8 @@ class Consumer(Generic[T]):
         Those that have not ended then are cancelled: their messages are handed back, and no attempt
         is counted. It takes the grace and two seconds more at most, and those only where the broker
         does not answer or a handler does not end when it is cancelled: such a one is left behind,
-        and what it does about its message makes no difference any more.
+        and what it does about its message makes no difference any more. For the handler that calls
+        this it does not wait: the consumer ends when that has settled its message.
         """
         check_grace(grace)
         if self._is_cancelled:
@@ -111,7 +112,7 @@ class Consumer(Generic[T]):
         # Meanwhile handlers go on: a broker that does not answer has no say in how long they may.
         stopping = self._core.spawn(self._intake.stop_taking())
         await asyncio.sleep(0)
-        current = asyncio.current_task()
+        current = handler_of(self._core)
         tasks = {task for task in self._tasks if task is not current}
         try:
             if tasks:
@@ -143,6 +144,7 @@ class Consumer(Generic[T]):
         task.add_done_callback(self._tasks.discard)
 
     async def _handle(self, delivery: Delivery[T]) -> None:
+        note_handler(self._core)
         failed: list[Exception] = []
         try:
             if self._ack == "after":

@@ -109,6 +109,9 @@ class Core:
         self.closers: list[Callable[[], Awaitable[None]]] = []
         """What has to be done before the connection is closed."""
 
+        self.left = asyncio.Event()
+        """It has disconnected for good."""
+
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:

@@ -23,6 +23,7 @@ from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from broker.client import client as asynchronous
+from broker.client.calling import handler_of
 from broker.client.checks import check_callable, check_count, check_queue
 from broker.client.errors import Closed
 from broker.client.intake import PREFETCH_MAX
@@ -91,6 +92,7 @@ class _Portal:
         self._loop.set_default_executor(self._executor)
         self._lock = threading.Lock()
         self._is_closing = False
+        self._last: asyncio.Task[None] | None = None
         self._thread = threading.Thread(target=self._work, name="leveret client", daemon=True)
         self._thread.start()
 
@@ -136,12 +138,28 @@ class _Portal:
 
     def close(self) -> None:
         """End the thread, and whatever others wait for in it: they get :class:`Closed`."""
+        self._stop()
+        self._thread.join()
+
+    def close_after(self, work: Coroutine[object, object, object]) -> None:
+        """Do something there, and then end the thread, for which nobody waits here."""
+
+        async def close() -> None:
+            try:
+                await work
+            finally:
+                self._stop()
+
+        self.run(self._begin(close()))
+
+    async def _begin(self, work: Coroutine[object, object, None]) -> None:
+        self._last = asyncio.create_task(work)
+
+    def _stop(self) -> None:
         with self._lock:
             if not self._is_closing:
                 self._is_closing = True
                 self._loop.call_soon_threadsafe(self._loop.stop)
-
-        self._thread.join()
 
     def _work(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -570,6 +588,10 @@ class SyncClient:
         What other threads wait for here ends with :class:`Closed`.
         """
         self._portal.check_thread()
+        if handler_of(self._client.core) is not None:
+            self._close_in_handler(grace)
+            return
+
         with self._closing:
             try:
                 self._portal.run(self._client.close(grace))
@@ -577,3 +599,16 @@ class SyncClient:
                 return
             finally:
                 self._portal.close()
+
+    def _close_in_handler(self, grace: float | None) -> None:
+        """What runs the handler cannot end before it has: that is seen to there."""
+        if not self._closing.acquire(blocking=False):
+            return
+
+        try:
+            self._portal.run(self._client.close(grace))
+            self._portal.close_after(self._client.core.left.wait())
+        except Closed:
+            return
+        finally:
+            self._closing.release()

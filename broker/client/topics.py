@@ -11,6 +11,7 @@ import uuid
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from broker.client.calling import handler_of, note_handler
 from broker.client.checks import check_callable, check_count, check_text
 from broker.client.consumer import call
 from broker.client.errors import InvalidName
@@ -91,7 +92,7 @@ class Subscription(Generic[T]):
 
         await at_most(ANSWER_S, self._intake.close())
         task, self._task = self._task, None
-        if task is not None and task is not asyncio.current_task():
+        if task is not None and task is not handler_of(self._core):
             await end_all({task})
 
     async def __aenter__(self) -> Subscription[T]:
@@ -122,6 +123,7 @@ class Subscription(Generic[T]):
         self._has_some.set()
 
     async def _run(self) -> None:
+        note_handler(self._core)
         while True:
             while self._pending:
                 await self._handle(self._pending.popleft())
