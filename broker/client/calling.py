@@ -21,7 +21,15 @@ from broker.client.texts import text_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["INTERRUPTIONS", "failure_of", "for_thread", "handler_of", "is_of", "note_handler", "outcome_of"]
+__all__ = [
+    "INTERRUPTIONS",
+    "failure_of",
+    "for_thread",
+    "handler_of",
+    "is_of",
+    "note_handler",
+    "outcome_of",
+]
 
 INTERRUPTIONS: Final = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
 """What ends a program, a task or a generator from outside. A function that is called here raises
