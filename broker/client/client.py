@@ -403,8 +403,14 @@ class Client:
         consumer: Consumer[Any] = Consumer(
             self.core, queue, handler, ack=ack, prefetch=prefetch, into=type
         )
-        await consumer.start(retry)
+        # Its handler may be called, and close this client, before this goes on.
         self._note(consumer)
+        try:
+            await consumer.start(retry)
+        except BaseException:
+            self._running.discard(consumer)
+            raise
+
         return consumer
 
     @overload
