@@ -1,267 +1,225 @@
 """Toolkit: queues and their messages to a file and back.
 
-A file has a line of JSON for each queue and each message, oldest first. Whole files are written
-beside the target and renamed, so that there is never half of one; and they are read to the end
-before anything of them is sent.
-
-Invariant: a message that is sent has the id it had, so that loading a file twice can be told.
+Invariant: a file is read to its end, and what can be known of its queues is asked, before anything
+of it is sent; a message that is sent has the id it had, so that loading a file twice can be told.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import os
-import tempfile
-from dataclasses import fields
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
-
-import msgspec
-from pamqp import decode
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.client import wire
+from broker.client.backup_file import (
+    HEAD,
+    Counts,
+    MessageEntry,
+    Writing,
+    as_file_failures,
+    entries,
+    survey,
+)
+from broker.client.checks import check_count, check_path, check_texts
 from broker.client.dead import walk
-from broker.client.errors import InvalidValue, QueueNotFound
-from broker.client.fields import entries_of, joined
+from broker.client.errors import (
+    InvalidValue,
+    QueueFull,
+    QueueNotFound,
+    ToolkitError,
+    Unavailable,
+)
 from broker.client.message import Envelope
 from broker.client.pymq_file import is_pymq_file, read_pymq_file
-from broker.client.spec import QueueSpec, dead_queue_name
+from broker.client.spec import dead_queue_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
+    from pathlib import Path
 
     from aiormq.abc import DeliveredMessage
 
     from broker.client.client import Client
-    from broker.client.core import Core
     from broker.client.link import Link
+    from broker.client.pymq_file import PymqQueue
+    from broker.client.spec import QueueSpec
 
 __all__ = ["Loaded", "export_queues", "load_queues"]
 
-FORMAT: Final = "leveret-queues"
-VERSION: Final = 1
-HEAD: Final = b'{"format":"leveret-queues"'
-SPEC_FIELDS: Final = tuple(one.name for one in fields(QueueSpec) if one.name != "retry")
-"""A retry policy names classes of exceptions: it is of the program, not of the file."""
-
-TEXTS: Final = ("content_type", "content_encoding", "correlation_id", "reply_to", "message_type")
-
 
 class Loaded(NamedTuple):
-    """What was in a file."""
+    """What is in a file that was loaded."""
 
     queues: int
     messages: int
     dead: int
 
 
-class _Queue(NamedTuple):
-    name: str
-    spec: QueueSpec | None
+class _Step(NamedTuple):
+    place: str
+    """Where in the file the message stands."""
+
+    send: Callable[[], Awaitable[object]]
 
 
-class _Message(NamedTuple):
-    queue: str
-    is_dead: bool
-    content: wire.Outgoing
+class _Content(NamedTuple):
+    """A file that was read, and is now to be loaded."""
+
+    queues: dict[str, QueueSpec | None]
+    counts: dict[str, Counts]
+    left: dict[str, Counts]
+    """Of the messages that are not skipped."""
+
+    messages: Iterator[_Step]
+    is_as_in_file: bool = False
+    """Whether queues that are there have to be as in the file."""
 
 
-async def export_queues(
-    client: Client, path: str | os.PathLike[str], queues: Iterable[str] | None
-) -> int:
+async def export_queues(client: Client, path: object, queues: object) -> int:
     """Write queues to a file; returns how many messages there are in it."""
     core = client.core
-    names = list(core.specs if queues is None else queues)
-    target = Path(path)
-
-    async def write(link: Link, file: BinaryIO) -> int:
-        file.write(_line({"format": FORMAT, "version": VERSION}))
-        count = 0
-        for queue in names:
-            file.write(_line({"queue": queue, "spec": _spec_table(core.spec_of(queue))}))
-            for is_dead in (False, True):
-                count += await _write_messages(core, link, file, queue, is_dead=is_dead)
-
-        return count
-
-    async def attempt(link: Link) -> int:
-        # Not in a thread: the pieces are small, and go to the page cache.
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                count = await write(link, file)
-                file.flush()
-                await asyncio.to_thread(os.fsync, file.fileno())
-
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-
-        return count
-
+    target = check_path("path", path)
+    names = (
+        list(core.specs) if queues is None else list(dict.fromkeys(check_texts("queues", queues)))
+    )
     for name in names:
         if not await client.exists(name):
             raise QueueNotFound(f"there is no queue {name!r}")
 
-    return await core.session.run(attempt, deadline=float("inf"))
+    writing = Writing(target)
+
+    async def attempt(link: Link) -> None:
+        writing.begin()
+        for queue in names:
+            writing.add_queue(queue, core.spec_of(queue))
+            for is_dead in (False, True):
+                await write_messages(link, queue, is_dead)
+
+    async def write_messages(link: Link, queue: str, is_dead: bool) -> None:
+        async def note(raw: DeliveredMessage) -> bool:
+            writing.add_message(queue, raw, is_dead=is_dead)
+            return False
+
+        name = dead_queue_name(queue) if is_dead else queue
+        await walk(link, name, note, None, core.options.timeout)
+
+    try:
+        await core.session.run_steps(attempt)
+        return await writing.finish()
+    finally:
+        writing.discard()
 
 
-async def _write_messages(
-    core: Core, link: Link, file: BinaryIO, queue: str, *, is_dead: bool
-) -> int:
-    count = 0
-
-    async def note(raw: DeliveredMessage) -> bool:
-        nonlocal count
-        count += 1
-        file.write(_message_line(raw, queue, is_dead=is_dead))
-        return False
-
-    name = dead_queue_name(queue) if is_dead else queue
-    await walk(link, name, note, None, core.options.timeout)
-    return count
-
-
-async def load_queues(client: Client, path: str | os.PathLike[str]) -> Loaded:
+async def load_queues(client: Client, path: object, skip: object) -> Loaded:
     """Read a file, declare what is not there, and send the messages."""
-    source = Path(path)
-    if await asyncio.to_thread(_is_pymq, source):
-        return await _load_pymq(client, await asyncio.to_thread(source.read_bytes))
+    source = check_path("path", path)
+    check_count("skip", skip, low=0)
+    assert isinstance(skip, int)
+    content = await asyncio.to_thread(_read, client, source, skip)
+    total = sum(map(sum, content.counts.values()))
+    if skip > total:
+        raise InvalidValue(f"skip is {skip}, and there are {total} messages in the file")
 
-    # Once to see whether it can be read, and then again: it may be larger than memory.
-    await asyncio.to_thread(_check, source)
-    queues = messages = dead = 0
-    for one in _entries(source):
-        if isinstance(one, _Queue):
-            queues += 1
-            if not await client.exists(one.name):
-                await client.declare(one.name, one.spec)
-        else:
-            name = dead_queue_name(one.queue) if one.is_dead else one.queue
-            await client.core.send("", name, one.content)
-            dead += one.is_dead
-            messages += not one.is_dead
+    for name, spec in content.queues.items():
+        if content.is_as_in_file or not await client.exists(name):
+            await client.declare(name, spec)
 
-    return Loaded(queues, messages, dead)
+    for name, left in content.left.items():
+        await _check_room(client, name, left)
 
-
-def _is_pymq(path: Path) -> bool:
-    with path.open("rb") as file:
-        head = file.read(len(HEAD))
-
-    return head != HEAD and is_pymq_file(path.read_bytes())
+    await _send(content, skip, total)
+    return Loaded(
+        len(content.queues),
+        sum(one.messages for one in content.counts.values()),
+        sum(one.dead for one in content.counts.values()),
+    )
 
 
-def _check(path: Path) -> None:
-    for _ in _entries(path):
-        pass
+async def _check_room(client: Client, name: str, left: Counts) -> None:
+    """Refuse what would be refused in the middle, where that is known."""
+    dead = dead_queue_name(name)
+    if left.dead and not await client.exists(dead):
+        raise QueueNotFound(
+            f"the file has dead letters of {name!r}, and there is no queue {dead!r}; nothing of it "
+            "was sent"
+        )
+
+    spec = client.core.spec_of(name)
+    if not left.messages or spec is None or spec.max_length is None or not spec.refuses_when_full:
+        return
+
+    there = await client.stats(name)
+    if not there.consumers and there.ready + left.messages > spec.max_length:
+        raise QueueFull(
+            f"the queue {name!r} takes {spec.max_length} messages and has {there.ready}, and the "
+            f"file has {left.messages} for it; nothing of it was sent"
+        )
 
 
-async def _load_pymq(client: Client, data: bytes) -> Loaded:
-    queues = read_pymq_file(data)
-    count = dead = 0
-    for queue in queues:
-        await client.declare(queue.name, queue.spec)
-        for envelope in queue.waiting:
-            await client.send_envelope(queue.name, envelope)
+async def _send(content: _Content, skip: int, total: int) -> None:
+    count = 0
+    place = ""
+    try:
+        for step in content.messages:
+            place = step.place
+            if count >= skip:
+                await step.send()
+
             count += 1
+    except ToolkitError as problem:
+        fate = "may be there as well" if isinstance(problem, Unavailable) else "is not"
+        text = (
+            f"{problem}; {count} of the {total} messages of the file are in their queues by now, "
+            f"{place} {fate}: load(path, skip={count}) goes on there"
+        )
+        problem.args = (text,)
+        problem.loaded = count
+        raise
+    except asyncio.CancelledError as problem:
+        problem.add_note(f"{count} of the {total} messages of the file were in their queues by now")
+        raise
+
+
+def _read(client: Client, path: Path, skip: int) -> _Content:
+    with as_file_failures(path), path.open("rb") as file:
+        head = file.read(len(HEAD))
+        rest = b"" if head == HEAD else file.read()
+
+    if head != HEAD and is_pymq_file(head + rest):
+        return _pymq_content(client, read_pymq_file(head + rest))
+
+    # Once to see whether it is whole, and then again: it may be larger than memory.
+    found = survey(path, skip)
+    return _Content(found.queues, found.counts, found.left, _messages(client, path))
+
+
+def _messages(client: Client, path: Path) -> Iterator[_Step]:
+    for number, entry in entries(path):
+        if isinstance(entry, MessageEntry):
+            name = dead_queue_name(entry.queue) if entry.is_dead else entry.queue
+            yield _Step(f"line {number}", partial(client.core.send, "", name, entry.content))
+
+
+def _pymq_content(client: Client, queues: list[PymqQueue]) -> _Content:
+    return _Content(
+        queues={queue.name: queue.spec for queue in queues},
+        counts={queue.name: Counts(len(queue.waiting), len(queue.dead)) for queue in queues},
+        left={},
+        messages=_pymq_messages(client, queues),
+        is_as_in_file=True,
+    )
+
+
+def _pymq_messages(client: Client, queues: list[PymqQueue]) -> Iterator[_Step]:
+    number = 0
+    for queue in queues:
+        for envelope in queue.waiting:
+            number += 1
+            yield _Step(f"message {number}", partial(client.send_envelope, queue.name, envelope))
 
         for envelope in queue.dead:
-            message = wire.outgoing(
-                Envelope(body=envelope.body, id=envelope.id), client.core.codecs, None
-            )
-            await client.core.send("", dead_queue_name(queue.name), message)
-            dead += 1
-
-    return Loaded(len(queues), count, dead)
-
-
-# -- lines
-
-
-def _line(value: dict[str, object]) -> bytes:
-    return msgspec.json.encode(value) + b"\n"
-
-
-def _message_line(raw: DeliveredMessage, queue: str, *, is_dead: bool) -> bytes:
-    given = raw.header.properties
-    kept = wire.copy_of(raw, {}).properties
-    headers = joined(cast("dict[str, bytes]", kept.headers))
-    line: dict[str, object] = {"message": queue, "id": kept.message_id}
-    if is_dead:
-        line["dead"] = True
-
-    for name in TEXTS:
-        if getattr(given, name):
-            line[name] = getattr(given, name)
-
-    if given.priority:
-        line["priority"] = given.priority
-
-    if given.timestamp:
-        line["timestamp"] = given.timestamp.timestamp()
-
-    line["durable"] = given.delivery_mode == 2
-    # Tables have types that JSON has not.
-    line["headers"] = base64.b64encode(headers).decode()
-    line["body"] = base64.b64encode(raw.body).decode()
-    return _line(line)
-
-
-def _spec_table(spec: QueueSpec | None) -> dict[str, object] | None:
-    return None if spec is None else {name: getattr(spec, name) for name in SPEC_FIELDS}
-
-
-def _entries(path: Path) -> Iterator[_Queue | _Message]:
-    with path.open("rb") as file:
-        number = 0
-        for number, text in enumerate(file, start=1):
-            try:
-                line = msgspec.json.decode(text, type=dict[str, Any])
-                if number == 1:
-                    _check_head(line)
-                    continue
-
-                entry = _queue_of(line) if "queue" in line else _message_of(line)
-            except (ValueError, KeyError, TypeError) as problem:
-                raise InvalidValue(f"line {number} cannot be read: {problem}") from problem
-
-            yield entry
-
-        if number == 0:
-            raise InvalidValue("the file is empty")
-
-
-def _queue_of(line: dict[str, Any]) -> _Queue:
-    spec = line["spec"]
-    return _Queue(str(line["queue"]), None if spec is None else QueueSpec(**spec))
-
-
-def _check_head(line: dict[str, Any]) -> None:
-    if line.get("format") != FORMAT:
-        raise ValueError("this is no file that a client has exported")
-
-    if line.get("version") != VERSION:
-        raise ValueError(f"version {line.get('version')} is not known here")
-
-
-def _message_of(line: dict[str, Any]) -> _Message:
-    _, headers = decode.field_table(base64.b64decode(line["headers"], validate=True))
-    stamp = line.get("timestamp")
-    properties = wire.Properties(
-        headers=cast("dict[str, Any]", entries_of("header", headers)),
-        delivery_mode=2 if line["durable"] else 1,
-        priority=line.get("priority"),
-        message_id=str(line["id"]),
-        timestamp=None if stamp is None else datetime.fromtimestamp(stamp).astimezone(),
-        content_type=line.get("content_type"),
-        content_encoding=line.get("content_encoding"),
-        correlation_id=line.get("correlation_id"),
-        reply_to=line.get("reply_to"),
-        message_type=line.get("message_type"),
-    )
-    body = base64.b64decode(line["body"], validate=True)
-    return _Message(str(line["message"]), bool(line.get("dead")), wire.Outgoing(body, properties))
+            number += 1
+            plain = Envelope(body=envelope.body, id=envelope.id)
+            content = wire.outgoing(plain, client.core.codecs, None)
+            name = dead_queue_name(queue.name)
+            yield _Step(f"message {number}", partial(client.core.send, "", name, content))

@@ -571,24 +571,37 @@ class Client:
 
         Args:
             path: the file. It is there in whole, or not.
-            queues: which ones; those that were declared by this client if None.
+            queues: which ones, or one; those that were declared by this client if None.
 
         Returns:
             How many messages there are in it.
 
+        Raises:
+            FileFailed: it cannot be written; what was there is there still.
+            QueueNotFound: one of the queues is not there.
+
         """
         return await export_queues(self, path, queues)
 
-    async def load(self, path: str | os.PathLike[str]) -> Loaded:
+    async def load(self, path: str | os.PathLike[str], *, skip: int = 0) -> Loaded:
         """Declare the queues of a file that are not there, and send its messages.
 
-        Also reads the files that pymq saves.
+        Also reads the files that pymq saves. What is wrong with a file is told before anything of
+        it is sent, and so is a queue of this client's that has no room for its messages. Of what
+        the broker refuses later it has the messages before by then, which nothing takes back: the
+        error says where, and its ``loaded`` is the ``skip`` to go on with.
+
+        Args:
+            path: the file.
+            skip: leave out so many messages, which were loaded before.
 
         Raises:
-            InvalidValue: it cannot be read; nothing was sent then.
+            InvalidValue: it is broken, or not whole; nothing was sent.
+            FileFailed: it cannot be read.
+            QueueFull: a queue takes no more.
 
         """
-        return await load_queues(self, path)
+        return await load_queues(self, path, skip)
 
     # -- the connection
 

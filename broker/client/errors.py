@@ -18,6 +18,8 @@
     ├─ CodecError           also a ValueError
     │   ├─ EncodeError      a value that the codec cannot write
     │   └─ DecodeError      a message that nobody here can read
+    ├─ FileFailed           a file cannot be read or written; also an OSError
+    │   └─ FileMissing      there is no such file or folder; also a FileNotFoundError
     ├─ TaskFailed           raised by tasks: the task raised, and this says what
     └─ ResultTimeout        raised by tasks: no result in time; also a TimeoutError
 
@@ -32,6 +34,8 @@ __all__ = [
     "CodecError",
     "DecodeError",
     "EncodeError",
+    "FileFailed",
+    "FileMissing",
     "InvalidName",
     "InvalidPriority",
     "InvalidSchedule",
@@ -50,6 +54,9 @@ __all__ = [
 
 class ToolkitError(Exception):
     """The root of every error that the toolkit raises on purpose."""
+
+    loaded: int = 0
+    """Of :meth:`Client.load`: how many messages of the file were in their queues by then."""
 
 
 class Unavailable(ToolkitError, ConnectionError):
@@ -117,6 +124,14 @@ class EncodeError(CodecError):
 
 class DecodeError(CodecError):
     """The message cannot be read here: a codec that is not accepted, or octets that are none."""
+
+
+class FileFailed(ToolkitError, OSError):
+    """A file cannot be read or written; ``filename`` and ``strerror`` say which, and why."""
+
+
+class FileMissing(FileFailed, FileNotFoundError):
+    """There is no such file, or no folder where it is to be."""
 
 
 class TaskFailed(ToolkitError):

@@ -559,9 +559,9 @@ class SyncClient:
         """Write queues with their messages to a file; returns how many there are in it."""
         return self._portal.run(self._client.export(path, queues))
 
-    def load(self, path: str | os.PathLike[str]) -> Loaded:
-        """Send the messages of a file."""
-        return self._portal.run(self._client.load(path))
+    def load(self, path: str | os.PathLike[str], *, skip: int = 0) -> Loaded:
+        """Send the messages of a file, but for the first ``skip``."""
+        return self._portal.run(self._client.load(path, skip=skip))
 
     def on_event(self, callback: Callable[[ClientEvent], object]) -> Callable[[], None]:
         """Call back, in the client's thread, with what happens to it; returns what ends that.

@@ -45,6 +45,10 @@ class UnprintableText(str):
         raise RuntimeError("of its own")
 
 
+async def dispatch(message: object) -> None:
+    """Do nothing with it."""
+
+
 UNPRINTABLE: Any = Unprintable()
 RECORDS = (QueueSpec, Options, Retry, Exponential, Linear, Fixed)
 
@@ -84,9 +88,9 @@ def test_what_cannot_be_printed_is_refused_like_anything_else(
         lambda odd: connect(name=odd),
         lambda odd: connect(options=odd),
         lambda odd: MemoryQueue(maxsize=odd),
-        lambda odd: Pump(odd, print),
-        lambda odd: Pump(MemoryQueue(), print, on_error=odd),
-        lambda odd: Pump(MemoryQueue(), print, middlewares=odd),
+        lambda odd: Pump(odd, dispatch),
+        lambda odd: Pump(MemoryQueue[int](), dispatch, on_error=odd),
+        lambda odd: Pump(MemoryQueue[int](), dispatch, middlewares=odd),
         lambda odd: ContextManagerMiddleware(odd),
         lambda odd: RetryMiddleware(odd),
         lambda odd: Tasks(results=odd),
@@ -142,7 +146,7 @@ def test_what_is_no_path(given: object) -> None:
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "1", True], ids=str)
 async def test_a_pump_has_no_time_that_is_none(seconds: Any) -> None:
-    pump = Pump(MemoryQueue[int](), print)
+    pump = Pump(MemoryQueue[int](), dispatch)
     with pytest.raises(InvalidValue, match=r"^timeout "):
         async with pump.draining(graceful=True, timeout=seconds):
             pass
