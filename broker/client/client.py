@@ -11,8 +11,10 @@ from broker.client import wire
 from broker.client.backup import Loaded, export_queues, load_queues
 from broker.client.calling import handler_of
 from broker.client.checks import (
+    SHORT_TEXT_BYTES_MAX,
     check_callable,
     check_count,
+    check_flag,
     check_grace,
     check_kind,
     check_queue,
@@ -32,7 +34,7 @@ from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sen
 from broker.client.options import Options
 from broker.client.patience import end_all
 from broker.client.schedule import seconds_until
-from broker.client.spec import DEAD_EXCHANGE, QueueSpec, check_priority
+from broker.client.spec import DEAD_EXCHANGE, QueueSpec, check_priority, dead_queue_name
 from broker.client.topics import Subscription, check_topic
 from broker.client.topology import Topology
 
@@ -156,8 +158,9 @@ class Client:
         """Make a queue, unless it is there; again after each reconnect.
 
         Without a spec, a queue that is there is taken as it is, and one that is not is made with
-        ``QueueSpec()``. With ``passive`` nothing is made: the spec says what the queue is known to
-        be.
+        ``QueueSpec()``. With ``passive`` nothing is made, and nothing but that the queue is there
+        is checked: AMQP asks for no more, and the spec is taken for what the queue is like, its
+        retry policy and priorities, say.
 
         Raises:
             SpecConflict: it is there and declared otherwise.
@@ -174,11 +177,31 @@ class Client:
         if spec is not None:
             self.core.known_specs[name] = spec
 
-        return spec or QueueSpec()
+        return spec or self.core.spec_of(name) or QueueSpec()
 
-    async def delete(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
-        """Delete a queue; its dead letters stay. Returns how many messages went with it."""
-        return await self._topology.delete(name, if_empty=if_empty, if_unused=if_unused)
+    async def delete(
+        self,
+        name: str,
+        *,
+        if_empty: bool = False,
+        if_unused: bool = False,
+        with_dead: bool = False,
+    ) -> int:
+        """Delete a queue; returns how many messages went with it.
+
+        Its dead letters stay, in the queue ``<name>.dead``, unless ``with_dead``. A queue that is
+        not there is none to delete, and no error.
+
+        Raises:
+            ToolkitError: ``if_empty``, and it is not; ``if_unused``, and it has consumers.
+
+        """
+        check_flag("with_dead", with_dead)
+        count = await self._topology.delete(name, if_empty=if_empty, if_unused=if_unused)
+        if with_dead and len(dead := dead_queue_name(name)) <= SHORT_TEXT_BYTES_MAX:
+            count += await self._topology.delete(dead, if_empty=False, if_unused=False)
+
+        return count
 
     async def purge(self, name: str) -> int:
         """Delete the messages that wait in a queue; returns how many."""
@@ -297,7 +320,7 @@ class Client:
         """Take one message; None if there is none, nor comes one in ``wait`` seconds.
 
         Raises:
-            QueueNotFound: there is no such queue.
+            QueueNotFound: there is no such queue, or none any more when the time is over.
 
         """
         self._check_open()

@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.client.delivery import Delivery
+from broker.client.errors import QueueNotFound
 from broker.client.intake import Intake
 from broker.client.link import get_message
 from broker.client.patience import ANSWER_S, at_most
@@ -68,6 +69,7 @@ class Getting:
         try:
             await intake.start()
             await asyncio.wait([arrived], timeout=seconds)
+            is_lost = intake.is_lost
             await at_most(ANSWER_S, intake.stop_taking())
         except BaseException:
             # Interrupted again it goes on: what has arrived has to go back.
@@ -76,6 +78,9 @@ class Getting:
 
         if not arrived.done():
             await at_most(ANSWER_S, intake.close())
+            if is_lost and not await self._core.session.run(lambda link: link.has_queue(queue)):
+                raise QueueNotFound(f"the queue {queue!r} was deleted meanwhile")
+
             return None
 
         # From here on nothing waits, so that nothing can be interrupted with the message in hand.

@@ -89,6 +89,11 @@ class Intake(Generic[T]):
         self._again: asyncio.Task[None] | None = None
         self._lock = asyncio.Lock()
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the broker has ended it, and it has not begun again."""
+        return self._source is None
+
     async def start(self) -> None:
         """Begin.
 

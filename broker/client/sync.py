@@ -368,9 +368,19 @@ class SyncClient:
         """Make a queue, unless it is there."""
         return self._portal.run(self._client.declare(name, spec, passive=passive))
 
-    def delete(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
-        """Delete a queue; returns how many messages went with it."""
-        return self._portal.run(self._client.delete(name, if_empty=if_empty, if_unused=if_unused))
+    def delete(
+        self,
+        name: str,
+        *,
+        if_empty: bool = False,
+        if_unused: bool = False,
+        with_dead: bool = False,
+    ) -> int:
+        """Delete a queue; returns how many messages went with it. Its dead letters stay, unless
+        ``with_dead``."""
+        return self._portal.run(
+            self._client.delete(name, if_empty=if_empty, if_unused=if_unused, with_dead=with_dead)
+        )
 
     def purge(self, name: str) -> int:
         """Delete the messages that wait in a queue; returns how many."""

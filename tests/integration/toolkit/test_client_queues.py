@@ -167,6 +167,46 @@ async def test_stats_count_what_waits_and_what_is_dead(client: Client, name: Nam
     assert (await client.stats(orders)).ready == 0
 
 
+async def test_a_queue_is_deleted_with_its_dead_letters_where_one_says_so(
+    client: Client, name: Name
+) -> None:
+    orders = name("orders")
+    await client.declare(orders)
+    for body in ("dead", "waits"):
+        await client.send(orders, body)
+
+    delivery = await client.get(orders)
+    assert delivery is not None
+    await delivery.dead()
+    assert await client.delete(orders, with_dead=True) == 2
+    assert not await client.exists(f"{orders}.dead")
+    assert await client.delete(orders, with_dead=True) == 0
+
+
+async def test_passive_says_what_is_known_of_a_queue(client: Client, name: Name) -> None:
+    orders = name("orders")
+    spec = QueueSpec(max_priority=3)
+    await client.declare(orders, spec)
+    assert await client.declare(orders, passive=True) == spec
+
+
+async def test_who_waits_for_a_queue_that_is_deleted_hears_of_it(
+    client: Client, name: Name
+) -> None:
+    orders = name("orders")
+    heard = Heard(client)
+    await client.declare(orders)
+    waiting = asyncio.ensure_future(client.get(orders, wait=0.5))
+    async with asyncio.timeout(5):
+        while (await client.stats(orders)).consumers == 0:
+            await asyncio.sleep(0)
+
+        await client.delete(orders)
+        await heard.wait_for("consumer_lost")
+        with pytest.raises(QueueNotFound, match="deleted meanwhile"):
+            await waiting
+
+
 async def test_a_deleted_queue_leaves_its_dead_letters(client: Client, name: Name) -> None:
     orders = name("orders")
     await client.declare(orders)
