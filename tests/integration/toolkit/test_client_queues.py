@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from broker.client import (
     ToolkitError,
     connect,
 )
+from tests.helpers.toolkit import Heard
 
 Name = Callable[[str], str]
 
@@ -196,10 +198,10 @@ async def test_who_waits_for_a_queue_that_is_deleted_hears_of_it(
     orders = name("orders")
     heard = Heard(client)
     await client.declare(orders)
-    waiting = asyncio.ensure_future(client.get(orders, wait=0.5))
+    waiting = asyncio.ensure_future(client.get(orders, wait=1))
     async with asyncio.timeout(5):
         while (await client.stats(orders)).consumers == 0:
-            await asyncio.sleep(0)
+            continue
 
         await client.delete(orders)
         await heard.wait_for("consumer_lost")
