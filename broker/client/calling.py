@@ -11,10 +11,11 @@ a thread comes to an end for whoever waits for it.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import signal
 import threading
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
 from broker.client.texts import text_of
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "INTERRUPTIONS",
+    "call",
     "failure_of",
     "for_thread",
     "handler_of",
@@ -41,8 +43,20 @@ AT_WORK: Final[ContextVar[tuple[object, asyncio.Task[Any]] | None]] = ContextVar
 """Whose handler runs here, and the task that sees to it; the threads of handlers have it as well,
 and so has what they begin in the event loop."""
 
+A = TypeVar("A")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+async def call(handler: Callable[[A], Awaitable[object] | object], argument: A) -> object:
+    """Call a handler: a coroutine function here, any other function in a thread."""
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004 - is it async, not: is it there
+    ):
+        return await outcome_of(cast("Callable[[A], Awaitable[object]]", handler)(argument))
+
+    result = await outcome_of(asyncio.to_thread(for_thread(handler), argument))
+    return await outcome_of(result) if inspect.isawaitable(result) else result
 
 
 def note_handler(owner: object) -> None:

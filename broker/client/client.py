@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from broker.client import wire
 from broker.client.backup import Loaded, export_queues, load_queues
-from broker.client.calling import handler_of
+from broker.client.calling import call, handler_of
 from broker.client.checks import (
     SHORT_TEXT_BYTES_MAX,
     check_callable,
@@ -22,7 +22,7 @@ from broker.client.checks import (
     check_text,
 )
 from broker.client.codecs import codec_named
-from broker.client.consumer import Ack, Consumer, call
+from broker.client.consumer import Ack, Consumer
 from broker.client.core import Core
 from broker.client.dead import DeadLetters, dead_letter_of
 from broker.client.errors import Closed, InvalidValue, Unroutable

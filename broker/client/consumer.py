@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
-from broker.client.calling import for_thread, handler_of, note_handler, outcome_of
+from broker.client.calling import call, handler_of, note_handler
 from broker.client.checks import (
     check_callable,
     check_choice,
@@ -28,24 +27,12 @@ if TYPE_CHECKING:
     from broker.client.core import Core
     from broker.client.delivery import Delivery
 
-__all__ = ["Ack", "Consumer", "call"]
+__all__ = ["Ack", "Consumer"]
 
 T = TypeVar("T")
-A = TypeVar("A")
 
 Ack = Literal["after", "before", "manual"]
 """When a message is forgotten: after it was handled, before, or when the handler says so."""
-
-
-async def call(handler: Callable[[A], Awaitable[object] | object], argument: A) -> object:
-    """Call a handler: a coroutine function here, any other function in a thread."""
-    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
-        getattr(handler, "__call__", None)  # noqa: B004 - is it async, not: is it there
-    ):
-        return await outcome_of(cast("Callable[[A], Awaitable[object]]", handler)(argument))
-
-    result = await outcome_of(asyncio.to_thread(for_thread(handler), argument))
-    return await outcome_of(result) if inspect.isawaitable(result) else result
 
 
 class Consumer(Generic[T]):

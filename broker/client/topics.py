@@ -11,9 +11,8 @@ import uuid
 from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from broker.client.calling import handler_of, note_handler
+from broker.client.calling import call, handler_of, note_handler
 from broker.client.checks import check_callable, check_count, check_text
-from broker.client.consumer import call
 from broker.client.errors import InvalidName
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import Intake

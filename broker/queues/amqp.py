@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.client.client import Client
     from broker.client.delivery import Delivery
     from broker.client.message import Sent
-    from broker.queues.middlewares import Handler, Middleware
+    from broker.queues.middlewares import Dispatcher, Middleware
 
 __all__ = ["AmqpQueue", "receive"]
 
@@ -179,7 +179,7 @@ class AmqpQueue(Queue[T]):
     @asynccontextmanager
     async def draining(
         self,
-        dispatcher: Handler[T],
+        dispatcher: Dispatcher[T],
         concurrency: int | None = None,
         *,
         on_error: OnError = "log",

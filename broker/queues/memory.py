@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from broker.queues.middlewares import Handler, Middleware
+    from broker.queues.middlewares import Dispatcher, Middleware
 
 __all__ = ["MemoryDelivery", "MemoryQueue"]
 
@@ -173,7 +173,7 @@ class MemoryQueue(Queue[T]):
     @asynccontextmanager
     async def draining(
         self,
-        dispatcher: Handler[T],
+        dispatcher: Dispatcher[T],
         concurrency: int | None = None,
         *,
         on_error: OnError = "log",

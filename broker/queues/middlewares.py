@@ -22,9 +22,10 @@ import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from functools import partial
 from typing import Any, Generic, TypeVar, cast
 
-from broker.client.calling import is_of, outcome_of
+from broker.client.calling import call, is_of, outcome_of
 from broker.client.checks import check_callable, check_count, shown
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.retry import Fixed, Retry
@@ -33,6 +34,7 @@ __all__ = [
     "AsyncContextManagerMiddleware",
     "CaptureExceptionMiddleware",
     "ContextManagerMiddleware",
+    "Dispatcher",
     "Handler",
     "Middleware",
     "MiddlewareError",
@@ -43,6 +45,7 @@ __all__ = [
 T = TypeVar("T")
 
 Handler = Callable[[T], Awaitable[object]]
+Dispatcher = Callable[[T], Awaitable[object] | object]
 Middleware = (
     Callable[[Handler[Any], Any], Awaitable[object]] | Callable[[Any], AsyncGenerator[Any, Any]]
 )
@@ -52,9 +55,13 @@ class MiddlewareError(ToolkitError):
     """A middleware that runs the handler once more after it has succeeded."""
 
 
-def with_middlewares(handler: Handler[T], *middlewares: Middleware) -> Handler[T]:
-    """Return a handler with these around it, the first one outermost."""
-    check_callable("a handler", handler)
+def with_middlewares(dispatcher: Dispatcher[T], *middlewares: Middleware) -> Handler[T]:
+    """Return a handler with these around it, the first one outermost.
+
+    What is no coroutine function is called in a thread, as by :meth:`Client.consume`.
+    """
+    check_callable("a handler", dispatcher)
+    handler: Handler[T] = partial(call, dispatcher)
     for middleware in reversed(middlewares):
         if not callable(middleware):
             raise InvalidValue(f"a middleware is a function, not {shown(middleware)}")

@@ -23,7 +23,7 @@ from broker.queues.protocols import SupportsPrefetch
 if TYPE_CHECKING:
     from typing import Self
 
-    from broker.queues.middlewares import Handler, Middleware
+    from broker.queues.middlewares import Dispatcher, Middleware
     from broker.queues.protocols import Consumer, Delivery
 
 __all__ = ["OnError", "Pump"]
@@ -44,7 +44,8 @@ class Pump(Generic[T]):
 
     Args:
         consumer: anything with ``__aiter__`` of deliveries.
-        dispatcher: any coroutine function of one argument, a message bus for example.
+        dispatcher: any function of one argument, a message bus for example; what is no coroutine
+            function is called in a thread.
         on_error: ``log``, ``raise``, or a function of the exception.
         middlewares: what goes around the dispatcher, the first one outermost.
 
@@ -53,7 +54,7 @@ class Pump(Generic[T]):
     def __init__(
         self,
         consumer: Consumer[T],
-        dispatcher: Handler[T],
+        dispatcher: Dispatcher[T],
         *,
         on_error: OnError = "log",
         middlewares: tuple[Middleware, ...] = (),
@@ -84,8 +85,8 @@ class Pump(Generic[T]):
         """Handle what comes until the consumer ends; with a concurrency of 1, in order.
 
         Raises:
-            Exception: of the consumer; or, where ``on_error`` is ``raise``, of the dispatcher. With
-                more than one at a time, in an :class:`ExceptionGroup`.
+            Exception: of the consumer; or, where ``on_error`` is ``raise``, of the dispatcher.
+            ExceptionGroup: of several, with more than one at a time.
 
         """
         run = _Run(self._consumer, self._handle, _checked(concurrency))
@@ -93,9 +94,16 @@ class Pump(Generic[T]):
             await run.work()
             return
 
-        async with asyncio.TaskGroup() as group:
-            for _ in range(concurrency):
-                group.create_task(run.work())
+        problems: list[BaseException] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(concurrency):
+                    group.create_task(run.work())
+        except BaseExceptionGroup as several:
+            problems.extend(several.exceptions)
+
+        if problems:
+            raise _what_to_raise(problems)
 
     @asynccontextmanager
     async def draining(
@@ -113,7 +121,8 @@ class Pump(Generic[T]):
         a second more at most: a dispatcher that does not end when it is cancelled is left behind.
 
         Raises:
-            ExceptionGroup: of what stopped the pump; it cancels the block.
+            Exception: what stopped the pump; it cancels the block. Or what the block has raised.
+            ExceptionGroup: of several that did so at the same time.
 
         """
         count = _checked(1 if concurrency is None else concurrency)
@@ -124,28 +133,31 @@ class Pump(Generic[T]):
             check_seconds("timeout", timeout, is_zero_ok=True, high=math.inf)
 
         run = _Run(self._consumer, self._handle, count)
-        failure: Exception | None = None
-        async with asyncio.TaskGroup() as group:
-            workers = [asyncio.ensure_future(run.work()) for _ in range(count)]
-            held = [group.create_task(_until_left(worker)) for worker in workers]
-            try:
-                yield self
-            except Exception as problem:
-                failure = problem
-                run.cancel(held)
-            else:
-                if graceful:
-                    await run.finish(workers, timeout)
+        problems: list[BaseException] = []
+        try:
+            async with asyncio.TaskGroup() as group:
+                workers = [asyncio.ensure_future(run.work()) for _ in range(count)]
+                held = [group.create_task(_until_left(worker)) for worker in workers]
+                try:
+                    yield self
+                except Exception as problem:
+                    problems.append(problem)
+                    run.cancel(held)
+                else:
+                    if graceful:
+                        await run.finish(workers, timeout)
 
-                run.cancel(held)
+                    run.cancel(held)
+        except BaseExceptionGroup as several:
+            problems.extend(several.exceptions)
 
-        if failure is not None:
-            raise failure
+        if problems:
+            raise _what_to_raise(problems)
 
     async def _handle(self, delivery: Delivery[T]) -> None:
         try:
             async with delivery as message:
-                await outcome_of(_awaitable(self._handler(message)))
+                await outcome_of(self._handler(message))
         except Exception as problem:
             if self._on_error == "raise":
                 raise
@@ -226,12 +238,12 @@ async def _until_left(worker: asyncio.Task[None]) -> None:
     await worker
 
 
-def _awaitable(result: Awaitable[object]) -> Awaitable[object]:
-    """Tell who has given a function that is not async; what it does it has done by now."""
-    if not inspect.isawaitable(result):
-        raise TypeError(f"a dispatcher is an async function, and this one returned {shown(result)}")
+def _what_to_raise(problems: list[BaseException]) -> BaseException:
+    """One error is raised as what it is, several in a group."""
+    if len(problems) == 1:
+        return problems[0]
 
-    return result
+    return BaseExceptionGroup("several things went wrong at the same time", problems)
 
 
 def _checked(concurrency: int) -> int:

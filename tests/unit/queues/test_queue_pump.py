@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -14,6 +15,8 @@ from broker.queues import MemoryQueue, Pump, RetryMiddleware
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from types import TracebackType
+
+    from broker.queues import Middleware
 
 
 def filled(count: int, **options: Any) -> MemoryQueue[int]:
@@ -132,13 +135,56 @@ async def test_or_end_the_pump() -> None:
     assert (handle.handled, queue.size) == ([0], 1)
 
 
-async def test_a_failure_that_ends_the_pump_cancels_the_block() -> None:
-    queue = filled(1)
-    with pytest.raises(ExceptionGroup) as caught:
-        async with Pump(queue, Handler(0), on_error="raise").draining():
+@pytest.mark.parametrize("concurrency", [1, 3])
+@pytest.mark.parametrize("is_raised_by_on_error", [True, False], ids=["by on_error", "by itself"])
+async def test_a_failure_that_ends_the_pump_cancels_the_block_and_is_raised_as_it_is(
+    concurrency: int, is_raised_by_on_error: bool
+) -> None:
+    def fail(error: BaseException) -> None:
+        raise KeyError(5) from error
+
+    error = KeyError if is_raised_by_on_error else ValueError
+    pump = Pump(filled(1), Handler(0), on_error=fail if is_raised_by_on_error else "raise")
+    with pytest.raises(error):
+        async with pump.draining(concurrency):
             await asyncio.Event().wait()
 
-    assert caught.group_contains(ValueError, match="0")
+    pump = Pump(filled(1), Handler(0), on_error=fail if is_raised_by_on_error else "raise")
+    with pytest.raises(error):
+        await pump.drain(concurrency)
+
+
+@pytest.mark.parametrize("is_a_block", [True, False], ids=["draining", "drain"])
+async def test_several_failures_at_the_same_time_are_raised_in_a_group(is_a_block: bool) -> None:
+    both = asyncio.Event()
+    begun: list[int] = []
+
+    async def fail(number: int) -> None:
+        begun.append(number)
+        if len(begun) == 2:
+            both.set()
+
+        await both.wait()
+        raise ValueError(number)
+
+    async def drain() -> None:
+        async with pump.draining(2):
+            await asyncio.Event().wait()
+
+    pump = Pump(filled(2), fail, on_error="raise")
+    with pytest.raises(ExceptionGroup) as caught:
+        await (drain() if is_a_block else pump.drain(2))
+
+    assert sorted(str(error) for error in caught.value.exceptions) == ["0", "1"]
+
+
+async def test_a_group_that_a_handler_raises_stays_one() -> None:
+    async def fail(number: int) -> None:
+        raise ExceptionGroup("mine", [ValueError(number)])
+
+    with pytest.raises(ExceptionGroup, match="mine"):
+        async with Pump(filled(1), fail, on_error="raise").draining():
+            await asyncio.Event().wait()
 
 
 async def test_an_error_of_the_consumer_always_ends_it() -> None:
@@ -257,15 +303,28 @@ async def test_a_concurrency_that_makes_no_sense_is_refused(concurrency: int) ->
             pass
 
 
-async def test_a_dispatcher_that_is_not_async_is_told() -> None:
-    queue = filled(1)
+@pytest.mark.parametrize("middlewares", [(), (RetryMiddleware(1),)], ids=["alone", "within"])
+async def test_a_dispatcher_that_is_not_async_is_called_in_a_thread(
+    middlewares: tuple[Middleware, ...],
+) -> None:
+    """As by consume: what it does it does once."""
+    queue, threads = filled(3), []
     told: list[BaseException] = []
-    await queue.close()
-    await Pump(queue, cast("Any", print), on_error=told.append).drain()
+    handled: list[int] = []
 
-    assert [str(error) for error in told] == [
-        "a dispatcher is an async function, and this one returned None"
-    ]
+    def handle(number: int) -> None:
+        threads.append(threading.current_thread())
+        handled.append(number)
+        if number == 1:
+            raise KeyError(number)
+
+    await queue.close()
+    await Pump(queue, handle, on_error=told.append, middlewares=middlewares).drain()
+
+    assert handled == [0, 1, 2]
+    assert threading.current_thread() not in threads
+    assert [type(error) for error in told] == [KeyError]
+    assert [letter.body for letter in queue.dead] == [1]
 
 
 @pytest.mark.parametrize(
