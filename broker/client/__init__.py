@@ -16,6 +16,7 @@ try:
 except ImportError as problem:  # pragma: no cover
     raise ImportError("broker.client needs aio-pika: pip install 'leveret[client]'") from problem
 
+from broker.client.backup import Loaded
 from broker.client.client import Client, connect
 from broker.client.codecs import Codec
 from broker.client.consumer import Consumer
@@ -80,6 +81,7 @@ __all__ = [
     "InvalidSchedule",
     "InvalidValue",
     "Linear",
+    "Loaded",
     "Message",
     "MessageTooLarge",
     "Options",
