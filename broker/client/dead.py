@@ -20,6 +20,7 @@ from broker.client.errors import (
 )
 from broker.client.link import get_message
 from broker.client.message import DeadLetter
+from broker.client.patience import carried
 from broker.client.spec import dead_queue_name
 
 if TYPE_CHECKING:
@@ -217,8 +218,13 @@ async def walk(
     finally:
         if not channel.is_closed and link.is_alive:
             async with step():
-                await channel.basic_nack(0, multiple=True, requeue=True)
-                await channel.close()
+                await carried(_give_back(channel))
+
+
+async def _give_back(channel: Channel) -> None:
+    """Give back what is not acknowledged, and go, even if who has looked does not wait for it."""
+    await channel.basic_nack(0, multiple=True, requeue=True)
+    await channel.close()
 
 
 async def _walk(

@@ -23,10 +23,9 @@ from broker.client.wire import put_header
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from aiormq.abc import AbstractChannel
-
     from broker.client.link import Link
     from broker.client.options import Options
+    from broker.client.underlay import Channel
     from broker.client.wire import Outgoing
 
 __all__ = ["DELAY_S_MAX", "Delays"]
@@ -146,7 +145,7 @@ def rung_pattern(rung: int, bit: int) -> str:
     return ".".join([PREFIX, *["*"] * (RUNGS - 1 - rung), str(bit), "#"])
 
 
-async def _declare_exchange(channel: AbstractChannel) -> None:
+async def _declare_exchange(channel: Channel) -> None:
     await channel.exchange_declare(
         EXCHANGE,
         exchange_type="x-delayed-message",
@@ -155,16 +154,16 @@ async def _declare_exchange(channel: AbstractChannel) -> None:
     )
 
 
-async def _declare_ladder(channel: AbstractChannel) -> None:
+async def _declare_ladder(channel: Channel) -> None:
     # That is a hundred questions to the broker: what is made last says that it was done.
-    probe = await channel.connection.channel(publisher_confirms=False)
+    probe = await channel.connection.channel()
     try:
         await probe.exchange_declare(LADDER, passive=True)
+        return
     except ChannelNotFoundEntity:
         pass
-    else:
-        await probe.close()
-        return
+    finally:
+        probe.leave()
 
     # From below, so that nothing ever leads nowhere.
     for rung in range(RUNGS):

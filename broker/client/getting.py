@@ -12,13 +12,14 @@ from broker.client.delivery import Delivery
 from broker.client.errors import QueueNotFound
 from broker.client.intake import Intake
 from broker.client.link import get_message
-from broker.client.patience import ANSWER_S, at_most
+from broker.client.patience import ANSWER_S, at_most, leave_alone
 from broker.client.source import Source
 
 if TYPE_CHECKING:
+    from aiormq.abc import DeliveredMessage
+
     from broker.client.core import Core
     from broker.client.link import Link
-    from broker.client.underlay import Channel
 
 __all__ = ["Getting"]
 
@@ -30,19 +31,17 @@ class Getting:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._link: Link | None = None
-        self._channel: Channel | None = None
 
     async def get(self, queue: str, into: type[T] | None) -> Delivery[T] | None:
         """Take a message, if there is one; skip those that were handled already."""
 
         async def get(link: Link) -> Delivery[T] | None:
-            channel = await self._channel_of(link)
-            raw = await get_message(channel, queue)
-            if raw is None:
-                return None
+            async with link.getter() as channel:
+                raw = await get_message(channel, queue, _hand_back)
+                if raw is None:
+                    return None
 
-            return Delivery(raw, Source(self._core, link, channel, queue, into))
+                return Delivery(raw, Source(self._core, link, channel, queue, into))
 
         while True:
             delivery = await self._core.session.run(get)
@@ -89,12 +88,11 @@ class Getting:
         intake.release()
         return delivery
 
-    async def _channel_of(self, link: Link) -> Channel:
-        if self._link is not link or self._channel is None or self._channel.is_closed:
-            self._channel = await link.open_channel()
-            self._link = link
 
-        return self._channel
+def _hand_back(raw: DeliveredMessage) -> None:
+    """Hand back what was taken for somebody who does not wait for it any more."""
+    if raw.delivery_tag is not None:
+        leave_alone(raw.channel.basic_nack(raw.delivery_tag, requeue=True, wait=False))
 
 
 async def _give_back(delivery: Delivery[Any]) -> None:

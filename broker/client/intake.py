@@ -162,9 +162,7 @@ class Intake(Generic[T]):
                 self._source = await self._consume(link, channel)
             except BaseException:
                 self._source = None
-                if not channel.is_closed and link.is_alive:
-                    await channel.close()
-
+                channel.leave()
                 raise
 
     async def _consume(self, link: Link, channel: Channel) -> Source[T]:
@@ -180,11 +178,18 @@ class Intake(Generic[T]):
 
         channel.consumers = _Consumers(lambda: self._on_gone(source))
 
+        is_begun = asyncio.Event()
+
         async def on_message(raw: DeliveredMessage) -> None:
+            # None is handled before whoever has begun this knows that it was, or is interrupted.
+            if not is_begun.is_set():
+                await is_begun.wait()
+
             await self._take(raw, source)
 
         answer = await channel.basic_consume(queue, on_message, no_ack=not self._prefetch)
         self._tag = answer.consumer_tag or ""
+        is_begun.set()
         channel.closing.add_done_callback(lambda _: self._on_gone(source))
         return source
 

@@ -50,6 +50,7 @@ from broker.client.wire import packed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
+    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
     from aiormq.abc import DeliveredMessage
@@ -113,8 +114,8 @@ class Link:
         self.lost = asyncio.get_running_loop().create_future()
         self._operations: set[asyncio.Timeout] = set()
         self._publisher: Channel | None = None
-        self._admin: Channel | None = None
-        self._administering = asyncio.Lock()
+        self._admin = _Turns(self)
+        self._getter = _Turns(self)
         self._opening = asyncio.Lock()
         self._declared: set[str] = set()
         self._apart = asyncio.Semaphore(APART_MAX)
@@ -168,26 +169,13 @@ class Link:
         """Open a channel of one's own."""
         return await self._connection.channel(publisher_confirms=confirms)
 
-    @asynccontextmanager
-    async def admin(self) -> AsyncIterator[Channel]:
-        """Have the channel for declarations to oneself: what is wrong with one closes it.
+    def admin(self) -> AbstractAsyncContextManager[Channel]:
+        """Have the channel for declarations to oneself."""
+        return self._admin.next()
 
-        Who is interrupted leaves it to the next one when the broker has answered: declarations are
-        made in the order in which they were asked for, and each has its own answer.
-        """
-        await self._administering.acquire()
-        try:
-            if self._admin is None or self._admin.is_closed:
-                self._admin = await self.open_channel()
-
-            yield self._admin
-        finally:
-            exchanges = set() if self._admin is None else self._admin.exchanges
-            if exchanges:
-                answered = asyncio.gather(*exchanges, return_exceptions=True)
-                answered.add_done_callback(lambda _: self._administering.release())
-            else:
-                self._administering.release()
+    def getter(self) -> AbstractAsyncContextManager[Channel]:
+        """Have the channel to oneself that single messages are taken over."""
+        return self._getter.next()
 
     async def ensure(self, name: str, declare: Callable[[Channel], Awaitable[object]]) -> None:
         """Declare something that everybody declares alike, once a link."""
@@ -346,6 +334,37 @@ async def _publish(channel: Channel, publication: Publication) -> None:
         raise QueueFull(
             f"a queue has refused the message for {publication.routing_key!r}: it is full"
         ) from problem
+
+
+class _Turns:
+    """A channel that one has at a time: what is wrong with anything closes it, and its next answer
+    is for who asked last.
+
+    Who is interrupted leaves it to the next one when the broker has answered: things are done in
+    the order in which they were asked for, and each has its own answer.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._lock = asyncio.Lock()
+        self._channel: Channel | None = None
+
+    @asynccontextmanager
+    async def next(self) -> AsyncIterator[Channel]:
+        """Wait for one's turn."""
+        await self._lock.acquire()
+        try:
+            if self._channel is None or self._channel.is_closed:
+                self._channel = await self._link.open_channel()
+
+            yield self._channel
+        finally:
+            exchanges = () if self._channel is None else self._channel.exchanges
+            if exchanges:
+                answered = asyncio.gather(*exchanges, return_exceptions=True)
+                answered.add_done_callback(lambda _: self._lock.release())
+            else:
+                self._lock.release()
 
 
 class Operation:

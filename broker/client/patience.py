@@ -13,7 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable
 
 __all__ = [
     "ANSWER_S",
@@ -87,9 +87,9 @@ async def carried(work: Awaitable[R], on_left: Callable[[R], object] | None = No
     return task.result()
 
 
-def leave_alone(work: Coroutine[Any, Any, object]) -> None:
+def leave_alone(work: Awaitable[object]) -> None:
     """Begin something that has to come to its end, and that nobody waits for."""
-    _leave(asyncio.create_task(work), None)
+    _leave(asyncio.ensure_future(work), None)
 
 
 async def end_all(tasks: set[asyncio.Task[Any]], seconds: float = YIELD_S) -> bool:

@@ -55,6 +55,8 @@ CHANNEL_MAX: Final = 65_535
 class Channel(aiormq.channel.Channel):
     """A channel. What is begun on it is carried through."""
 
+    connection: Connection
+
     def __init__(self, connection: Connection, number: int, *, confirms: bool) -> None:
         self.exchanges: set[asyncio.Future[Any]] = set()
         """What the broker has to answer yet."""
@@ -245,7 +247,7 @@ class Connection(aiormq.connection.Connection):
     async def channel(
         self,
         channel_number: int | None = None,
-        publisher_confirms: bool = True,
+        publisher_confirms: bool = False,
         frame_buffer_size: int | None = None,
         timeout: TimeoutType = None,  # noqa: ASYNC109 - as the library has it
         **kwargs: Any,

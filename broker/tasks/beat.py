@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aiormq.abc import DeliveredMessage
-    from aiormq.channel import Channel
 
+    from broker.client.underlay import Channel
     from broker.tasks.app import Tasks
     from broker.tasks.task import Task
 

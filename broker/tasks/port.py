@@ -17,22 +17,27 @@ import logging
 import random
 from typing import TYPE_CHECKING, Final
 
-import aiormq
 from aiormq.abc import ChannelFrame
-from aiormq.channel import Channel
 
 from broker.client.errors import AccessRefused, Closed, MessageTooLarge, Unavailable
 from broker.client.link import LIBRARY_ERRORS, check_url, safe_url, size_limit_in, translated_error
-from broker.client.mending import MendingTransport
-from broker.client.patience import ANSWER_S, CLOSE_S, YIELD_S, at_most, end_all
+from broker.client.patience import (
+    ANSWER_S,
+    CLOSE_S,
+    YIELD_S,
+    at_most,
+    carried,
+    end_all,
+    leave_alone,
+)
+from broker.client.underlay import Connection
 from broker.tasks.frames import ack_frame, nack_frame, publish_frames
 from broker.tasks.intake import Intake
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from aiormq.abc import AbstractChannel, AbstractConnection
-
+    from broker.client.underlay import Channel
     from broker.tasks.intake import Received
 
 __all__ = ["CONNECTION_ERRORS", "Port"]
@@ -74,10 +79,9 @@ class Port:
         self._timeout_s = timeout
         self._name = name
         self._on_open = on_open
-        self._connection: AbstractConnection | None = None
-        self._transport: MendingTransport | None = None
-        self._work: AbstractChannel | None = None
-        self._confirms: AbstractChannel | None = None
+        self._connection: Connection | None = None
+        self._work: Channel | None = None
+        self._confirms: Channel | None = None
         self._frame_max = 0
         self._size_max: int | None = None
         """How large a message may be, which a broker tells when it closes the channel for one."""
@@ -101,7 +105,7 @@ class Port:
         return self._is_open.is_set()
 
     @property
-    def work_channel(self) -> AbstractChannel | None:
+    def work_channel(self) -> Channel | None:
         """The channel that consumes; deliveries of any other one are stale."""
         return self._work
 
@@ -171,29 +175,16 @@ class Port:
                 if self._work is not None and not self._work.is_closed:
                     await at_most(ANSWER_S, self._work.basic_qos(prefetch_count=1))
 
-            await self._hang_up(connection)
+            await connection.hang_up()
 
         self._lose()
-
-    async def _hang_up(self, connection: AbstractConnection) -> None:
-        """Close a connection, in time: the library would wait for as long as its heartbeats."""
-        try:
-            async with asyncio.timeout(CLOSE_S):
-                await connection.close()
-        except (TimeoutError, *CONNECTION_ERRORS) as problem:
-            LOG.debug("not closed in order: %r", problem)
-        finally:
-            if self._transport is not None:
-                self._transport.abort()
 
     async def channel(self) -> Channel:
         """Open one more channel, without confirms."""
         if self._connection is None:
             raise Unavailable("not connected")
 
-        channel = await self._connection.channel(publisher_confirms=False)
-        assert isinstance(channel, Channel)
-        return channel
+        return await self._connection.channel()
 
     async def consume(
         self,
@@ -207,10 +198,20 @@ class Port:
         With a prefetch of 0 the broker hands out all there is. The handler is called from the
         reader of the connection, so it starts work and returns.
         """
-        work, intake = self._work, self._work_intake
-        if work is None or intake is None:
+        if self._work is None or self._work_intake is None:
             raise Unavailable("not connected")
 
+        begun = self._consume(self._work, self._work_intake, queue, handler, prefetch)
+        return await carried(begun, lambda tag: leave_alone(self.cancel(tag)))
+
+    async def _consume(
+        self,
+        work: Channel,
+        intake: Intake,
+        queue: str,
+        handler: Callable[[Received], None],
+        prefetch: int,
+    ) -> str:
         async with self._qos_lock:
             self._prefetch = prefetch
             await work.basic_qos(prefetch_count=prefetch)
@@ -392,32 +393,20 @@ class Port:
 
         self._confirm_intake = self._work_intake = None
 
-    async def _until_lost(self, connection: AbstractConnection) -> None:
+    async def _until_lost(self, connection: Connection) -> None:
         watched = [connection.closing]
         watched += [one.closing for one in (self._work, self._confirms) if one is not None]
         await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
         # At once: closing takes as long as the broker likes, and nobody is to use it meanwhile.
         self._lose()
-        await self._hang_up(connection)
+        await connection.hang_up()
 
     async def _connect(self) -> None:
-        transport = self._transport = MendingTransport()
-        try:
-            connection = await aiormq.connect(
-                self._url,
-                client_properties={"connection_name": self._name},
-                transport_factory=transport,
-            )
-        except BaseException:
-            # The library leaves it open where the first answer is not what it expects, or never
-            # comes.
-            transport.abort()
-            raise
-
+        connection = await Connection.open(self._url, self._name)
         try:
             self._frame_max = connection.connection_tune.frame_max
             self._confirms = await connection.channel(publisher_confirms=True)
-            self._work = await connection.channel(publisher_confirms=False)
+            self._work = await connection.channel()
             self._confirm_intake = Intake(self._confirms)
             self._work_intake = Intake(self._work)
             self._connection = connection
@@ -426,7 +415,7 @@ class Port:
                 await self._on_open(self)
         except BaseException:
             self._lose()
-            await self._hang_up(connection)
+            await connection.hang_up()
             raise
 
         self._is_open.set()

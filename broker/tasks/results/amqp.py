@@ -28,9 +28,10 @@ from broker.tasks.results.memory import MemoryResults
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from aiormq.abc import AbstractChannel, DeliveredMessage
+    from aiormq.abc import DeliveredMessage
     from pamqp.common import FieldValue
 
+    from broker.client.underlay import Channel
     from broker.tasks.intake import Received
     from broker.tasks.link import Link
 
@@ -202,7 +203,7 @@ class AmqpResults(ResultBackend):
                     return stored
 
     @contextlib.asynccontextmanager
-    async def _opened(self, key: str, link: Link) -> AsyncIterator[AbstractChannel]:
+    async def _opened(self, key: str, link: Link) -> AsyncIterator[Channel]:
         """Open a channel, which gives back when it is closed whatever it was shown."""
         channel = await link.port.channel()
         try:

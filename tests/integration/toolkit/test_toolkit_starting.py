@@ -201,7 +201,7 @@ USES = {
     "queue": Use(
         lambda client, name: enter(client.queue(name, spec=QueueSpec(max_length=8))), SpecConflict
     ),
-    "pump": Use(draining, ExceptionGroup),
+    "pump": Use(draining, SpecConflict),
 }
 
 
@@ -225,7 +225,7 @@ async def test_what_cannot_be_begun_leaves_no_channel(
 
 
 def _channels(link: Any) -> int:
-    return sum(one is not None and not one.is_closed for one in link._underlay.channels.values())
+    return sum(one is not None and not one.is_closed for one in link._connection.channels.values())
 
 
 async def test_listening_that_fails_half_way_ends_what_it_has_begun(
