@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     )
     from types import TracebackType
 
-    from broker.client.codecs import Codec
+    from broker.client.codecs import Codec, Form
     from broker.client.delivery import Delivery
     from broker.client.events import ClientEvent
     from broker.client.retry import Retry
@@ -310,12 +310,21 @@ class Client:
         type: type[T],
     ) -> Delivery[T] | None: ...
 
+    @overload
+    async def get(
+        self,
+        queue: str,
+        *,
+        wait: float = ...,
+        type: Form,
+    ) -> Delivery[Any] | None: ...
+
     async def get(
         self,
         queue: str,
         *,
         wait: float = 0,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
     ) -> Delivery[Any] | None:
         """Take one message; None if there is none, nor comes one in ``wait`` seconds.
 
@@ -326,10 +335,11 @@ class Client:
         self._check_open()
         check_queue(queue)
         check_seconds("wait", wait, is_zero_ok=True, high=math.inf)
+        into = self.core.codecs.check_type(type)
         if wait > 0:
-            return await self._getting.wait(queue, wait, type)
+            return await self._getting.wait(queue, wait, into)
 
-        return await self._getting.get(queue, type)
+        return await self._getting.get(queue, into)
 
     @overload
     def receive(
@@ -346,13 +356,23 @@ class Client:
         type: type[T],
     ) -> AsyncGenerator[Delivery[T], None]: ...
 
+    @overload
+    def receive(
+        self,
+        queue: str,
+        *,
+        wait: float | None = ...,
+        prefetch: int = ...,
+        type: Form,
+    ) -> AsyncGenerator[Delivery[Any], None]: ...
+
     def receive(
         self,
         queue: str,
         *,
         wait: float | None = None,
         prefetch: int = 1,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
     ) -> AsyncGenerator[Delivery[Any], None]:
         """Iterate: ``async for delivery in client.receive("orders"):``, one after the other.
 
@@ -362,12 +382,13 @@ class Client:
         self._check_open()
         check_queue(queue)
         check_count("prefetch", prefetch, high=PREFETCH_MAX)
+        into = self.core.codecs.check_type(type)
         if wait is not None:
             check_seconds("wait", wait, is_zero_ok=True, high=math.inf)
 
         from broker.queues.amqp import receive
 
-        return receive(self, queue, type, prefetch=prefetch, wait=wait)
+        return receive(self, queue, into, prefetch=prefetch, wait=wait)
 
     @overload
     async def consume(
@@ -392,6 +413,18 @@ class Client:
         type: type[T],
     ) -> Consumer[T]: ...
 
+    @overload
+    async def consume(
+        self,
+        queue: str,
+        handler: Callable[[Delivery[Any]], Awaitable[object] | object],
+        *,
+        prefetch: int = ...,
+        ack: Ack = ...,
+        retry: Retry | None = ...,
+        type: Form,
+    ) -> Consumer[Any]: ...
+
     async def consume(
         self,
         queue: str,
@@ -400,7 +433,7 @@ class Client:
         prefetch: int = 10,
         ack: Ack = "after",
         retry: Retry | None = None,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
     ) -> Consumer[Any]:
         """Call ``handler`` with each message, up to ``prefetch`` of them at a time.
 
@@ -420,11 +453,13 @@ class Client:
 
         Raises:
             QueueNotFound: there is no such queue.
+            InvalidValue: no body can be of that type.
 
         """
         self._check_open()
+        into = self.core.codecs.check_type(type)
         consumer: Consumer[Any] = Consumer(
-            self.core, queue, handler, ack=ack, prefetch=prefetch, into=type
+            self.core, queue, handler, ack=ack, prefetch=prefetch, into=into
         )
         # Its handler may be called, and close this client, before this goes on.
         self._note(consumer)
@@ -451,10 +486,20 @@ class Client:
         prefetch: int | None = ...,
     ) -> AmqpQueue[T]: ...
 
+    @overload
     def queue(
         self,
         name: str,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: Form,
+        *,
+        spec: QueueSpec | None = ...,
+        prefetch: int | None = ...,
+    ) -> AmqpQueue[Any]: ...
+
+    def queue(
+        self,
+        name: str,
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
         *,
         spec: QueueSpec | None = None,
         prefetch: int | None = None,
@@ -515,13 +560,23 @@ class Client:
         type: type[T],
     ) -> Subscription[T]: ...
 
+    @overload
+    async def subscribe(
+        self,
+        pattern: str,
+        handler: Callable[[Message[Any]], Awaitable[object] | object],
+        *,
+        max_pending: int = ...,
+        type: Form,
+    ) -> Subscription[Any]: ...
+
     async def subscribe(
         self,
         pattern: str,
         handler: Callable[[Message[Any]], Awaitable[object] | object],
         *,
         max_pending: int = 1000,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
     ) -> Subscription[Any]:
         """Call ``handler`` with what is published under topics that match, one at a time, in order.
 
@@ -530,13 +585,14 @@ class Client:
         nothing.
         """
         self._check_open()
+        into = self.core.codecs.check_type(type)
         subscription: Subscription[Any] = Subscription(
             self.core,
             pattern,
             lambda delivery: delivery.message,
             handler,
             max_pending=max_pending,
-            into=type,
+            into=into,
         )
         await subscription.start()
         self._note(subscription)

@@ -6,10 +6,12 @@ ask for it by name. The content type of a message says which codec wrote it.
 
 from __future__ import annotations
 
+import functools
 import pickle
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
 import msgspec
+import msgspec.inspect
 
 from broker.client.calling import failure_of
 from broker.client.checks import check_text, shown
@@ -18,6 +20,11 @@ from broker.client.texts import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import UnionType
+    from typing import _SpecialForm
+
+    Form = UnionType | _SpecialForm
+    """What is no class and yet a type, to a type checker: ``int | None``, ``Literal["a"]``."""
 
 __all__ = [
     "BYTES",
@@ -116,6 +123,10 @@ def codec_named(codec: str | Codec) -> Codec:
     return NAMED[codec]
 
 
+NO_TYPES: Final = (str, bytes, int, float, list, tuple, dict, set)
+"""Of what one may give by mistake where a type is wanted. A codec of one's own may know others."""
+
+
 class Codecs:
     """Writes with one codec, and reads what it was told to accept.
 
@@ -129,6 +140,26 @@ class Codecs:
         self.default = codec_named(codec)
         readable = [JSON, MSGPACK, self.default, *map(codec_named, accept)]
         self._readable = {one.content_type: one for one in readable}
+
+    def check_type(self, into: object) -> Any:
+        """Return the type, if a message can be read as that: all of a queue would be dead letters.
+
+        Raises:
+            InvalidValue: it is one.
+
+        """
+        if into is None or into is object:
+            return into
+
+        is_refused, text = isinstance(into, NO_TYPES), "it is none"
+        readable = self._readable.values()
+        if not is_refused and all(codec in (JSON, MSGPACK) for codec in readable):
+            is_refused, text = _unreadable(into)
+
+        if is_refused:
+            raise InvalidValue(f"type is what bodies are to be, and not {shown(into)}: {text}")
+
+        return into
 
     def encode(self, value: object) -> tuple[bytes, str]:
         """Return the bytes and the content type of a value. Bytes are sent as they are.
@@ -180,6 +211,18 @@ class Codecs:
             raise DecodeError(f"not readable as {codec_label(name, into)}: {text}") from problem
 
         raise DecodeError(f"messages of {name} are not accepted here")
+
+
+@functools.lru_cache(256)
+def _unreadable(into: object) -> tuple[bool, str]:
+    """Say whether neither JSON nor msgpack can be read as that type, and why."""
+    try:
+        kind = msgspec.inspect.type_info(into)
+    except Exception as problem:
+        return True, text_of(problem)
+
+    is_custom = isinstance(kind, msgspec.inspect.CustomType)
+    return is_custom, "no codec here makes one; a dataclass or a msgspec.Struct would do"
 
 
 def codec_label(name: str, into: object) -> str:

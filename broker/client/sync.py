@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.client.backup import Loaded
-    from broker.client.codecs import Codec
+    from broker.client.codecs import Codec, Form
     from broker.client.consumer import Ack, Consumer
     from broker.client.dead import DeadLetters
     from broker.client.delivery import Delivery
@@ -439,12 +439,21 @@ class SyncClient:
         type: type[T],
     ) -> SyncDelivery[T] | None: ...
 
+    @overload
+    def get(
+        self,
+        queue: str,
+        *,
+        wait: float = ...,
+        type: Form,
+    ) -> SyncDelivery[Any] | None: ...
+
     def get(
         self,
         queue: str,
         *,
         wait: float = 0,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
     ) -> SyncDelivery[Any] | None:
         """Take one message; None if there is none, nor comes one in ``wait`` seconds."""
         found: Delivery[Any] | None
@@ -470,13 +479,23 @@ class SyncClient:
         type: type[T],
     ) -> Iterator[SyncDelivery[T]]: ...
 
+    @overload
+    def receive(
+        self,
+        queue: str,
+        *,
+        wait: float | None = ...,
+        prefetch: int = ...,
+        type: Form,
+    ) -> Iterator[SyncDelivery[Any]]: ...
+
     def receive(
         self,
         queue: str,
         *,
         wait: float | None = None,
         prefetch: int = 1,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
     ) -> Iterator[SyncDelivery[Any]]:
         """Yield one message after the other, until none comes for ``wait`` seconds; None: for ever.
 
@@ -489,10 +508,11 @@ class SyncClient:
         """
         check_queue(queue)
         check_count("prefetch", prefetch, high=PREFETCH_MAX)
+        self._client.core.codecs.check_type(type)
         return self._receive(queue, wait, prefetch, type)
 
     def _receive(
-        self, queue: str, wait: float | None, prefetch: int, into: type[Any] | None
+        self, queue: str, wait: float | None, prefetch: int, into: type[Any] | Form | None
     ) -> Iterator[SyncDelivery[Any]]:
         source = AmqpQueue(self._client, queue, into, prefetch=prefetch)
         try:
@@ -513,7 +533,7 @@ class SyncClient:
         prefetch: int = 10,
         ack: Ack = "after",
         retry: Retry | None = None,
-        type: type[Any] | None = None,  # noqa: A002 - what one calls it
+        type: type[Any] | Form | None = None,  # noqa: A002 - what one calls it
     ) -> SyncConsumer:
         """Call ``handler`` with each message, in threads, up to ``prefetch`` of them at a time."""
         check_callable("handler", handler)

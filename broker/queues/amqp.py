@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from broker.client.client import Client
+    from broker.client.codecs import Form
     from broker.client.delivery import Delivery
     from broker.client.message import Sent
     from broker.queues.middlewares import Dispatcher, Middleware
@@ -47,11 +48,13 @@ class AmqpQueue(Queue[T]):
 
     """
 
+    _type: type[T] | None
+
     def __init__(
         self,
         client: Client,
         name: str,
-        type: type[T] | None = None,  # noqa: A002 - what one calls it
+        type: type[T] | Form | None = None,  # noqa: A002 - what one calls it
         *,
         spec: QueueSpec | None = None,
         prefetch: int | None = None,
@@ -64,7 +67,7 @@ class AmqpQueue(Queue[T]):
 
         self.name = check_queue(name, "name")
         self._client = client
-        self._type = type
+        self._type = client.core.codecs.check_type(type)
         self._spec = spec
         self._prefetch = prefetch
         self._is_declared = False
@@ -241,7 +244,7 @@ class AmqpQueue(Queue[T]):
 
 
 async def receive(
-    client: Client, name: str, into: type[T] | None, *, prefetch: int, wait: float | None
+    client: Client, name: str, into: type[T] | Form | None, *, prefetch: int, wait: float | None
 ) -> AsyncGenerator[Delivery[T], None]:
     """Yield deliveries of a queue until none comes for ``wait`` seconds; what is left goes back."""
     queue = AmqpQueue(client, name, into, prefetch=prefetch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, assert_type
+from typing import Any, Literal, assert_type
 
 from broker.client import (
     ClientEvent,
@@ -91,6 +91,11 @@ async def main() -> None:
         if plain is not None:
             ok = await plain.ack()
             assert_type(ok, bool)
+        maybe = await client.get("orders", type=int | None)
+        if maybe is not None:
+            note_down(maybe.body)
+        await client.consume("orders", untyped, type=Literal["a", "b"])
+        client.queue("orders", list[int] | None)
         consumer = await client.consume("orders", handle, type=Order, prefetch=5, ack="manual")
         assert_type(consumer, Consumer[Order])
         await client.consume("orders", in_thread, type=Order)
@@ -123,6 +128,8 @@ async def serve(queue: Queue[Order]) -> None:
 
 def script() -> None:
     with sync_connect("amqp://localhost/") as client:
+        for either in client.receive("orders", wait=1, type=int | str):
+            note_down(either.body)
         for delivery in client.receive("orders", wait=1, type=Order):
             with delivery as order:
                 assert_type(order, Order)

@@ -225,6 +225,26 @@ async def test_what_the_broker_closes_the_connection_for_is_told(url: str, name:
         assert (await client.stats(orders)).ready == 1
 
 
+@pytest.mark.parametrize("into", [set[int] | list[int], "Order", 5], ids=str)
+async def test_a_type_that_no_message_can_be_read_as(client: Client, name: Name, into: Any) -> None:
+    """Before any message is taken: each of them would be a dead letter."""
+    orders = name("orders")
+    await client.declare(orders)
+    await client.send(orders, 1)
+    await refused(client.get(orders, type=into), "^type ")
+    await refused(client.get(orders, wait=1, type=into), "^type ")
+    await refused(client.consume(orders, print, type=into), "^type ")
+    await refused(client.subscribe(orders, print, type=into), "^type ")
+    with pytest.raises(InvalidValue, match=r"^type "):
+        client.receive(orders, type=into)
+
+    with pytest.raises(InvalidValue, match=r"^type "):
+        client.queue(orders, into)
+
+    stats = await client.stats(orders)
+    assert (stats.ready, stats.dead) == (1, 0)
+
+
 async def test_headers_arrive_as_they_were_sent(client: Client, name: Name) -> None:
     orders = name("orders")
     headers = {"price": 19.99, "n": 2**40, "small": -1, "yes": True, "none": None, "b": b"\xff"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -128,3 +128,49 @@ def test_a_struct_is_a_type_like_any_other() -> None:
 def test_a_codec_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidValue, match="json, msgpack, pickle"):
         Codecs("yaml")
+
+
+@dataclass
+class Bill:
+    hares: int
+
+
+class Plain:
+    """Something that only pickle makes."""
+
+
+@pytest.mark.parametrize("codec", ["json", "msgpack"])
+@pytest.mark.parametrize(
+    "into",
+    [
+        "Order",
+        5,
+        [int],
+        {"a": int},
+        Order | Bill,
+        set[int] | list[int],
+        list[ForwardRef("X")],
+        Plain,
+    ],
+    ids=str,
+)
+def test_a_type_that_nothing_can_be_read_as_is_refused(codec: str, into: Any) -> None:
+    """At once: else each message of the queue would be a dead letter."""
+    with pytest.raises(InvalidValue, match=r"^type is what bodies are to be"):
+        Codecs(codec).check_type(into)
+
+
+@pytest.mark.parametrize(
+    "into",
+    [None, object, Any, int, bytes, Order, Order | None, list[int], Literal["a"], dict[str, Bill]],
+    ids=str,
+)
+def test_a_type_that_something_can_be_read_as_is_taken(into: Any) -> None:
+    assert Codecs().check_type(into) is into
+
+
+def test_a_codec_that_makes_any_object_is_trusted_to_know_types() -> None:
+    for codecs in (Codecs("pickle"), Codecs(accept=("pickle",)), Codecs(Shouting())):
+        assert codecs.check_type(Plain) is Plain
+        with pytest.raises(InvalidValue):
+            codecs.check_type("Plain")
