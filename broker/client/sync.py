@@ -26,6 +26,7 @@ from broker.client import client as asynchronous
 from broker.client.calling import handler_of
 from broker.client.checks import check_callable, check_count, check_queue
 from broker.client.errors import Closed
+from broker.client.home import Home
 from broker.client.intake import PREFETCH_MAX
 from broker.client.patience import end_all
 from broker.queues.amqp import AmqpQueue
@@ -87,6 +88,7 @@ class _Portal:
     """An event loop in a thread, and the way into it."""
 
     def __init__(self) -> None:
+        self.home = Home()
         self._loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(thread_name_prefix="leveret handler")
         self._loop.set_default_executor(self._executor)
@@ -101,7 +103,8 @@ class _Portal:
 
         Raises:
             Closed: it is, or was while this went on.
-            RuntimeError: it was called in the thread that would have to do it.
+            RuntimeError: it was called in the thread that would have to do it, or in a process that
+                was forked from the one that has that thread.
 
         """
         try:
@@ -129,7 +132,8 @@ class _Portal:
             raise
 
     def check_thread(self) -> None:
-        """Refuse to wait in the thread that is waited for."""
+        """Refuse to wait in the thread that is waited for, or for one that is not here."""
+        self.home.check_process()
         if threading.current_thread() is self._thread:
             raise RuntimeError(
                 "the client cannot be called from its own thread, in which callbacks of on_event "
@@ -615,8 +619,12 @@ class SyncClient:
         It takes the grace and four seconds more at most. A handler that has not ended then is left
         behind in its thread, for which Python waits at the end of the program.
 
-        What other threads wait for here ends with :class:`Closed`.
+        What other threads wait for here ends with :class:`Closed`. In a fork of its process there
+        is nothing to do.
         """
+        if self._portal.home.is_other_process:
+            return
+
         self._portal.check_thread()
         if handler_of(self._client.core) is not None:
             self._close_in_handler(grace)
