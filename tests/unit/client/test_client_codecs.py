@@ -149,7 +149,6 @@ class Plain:
         {"a": int},
         Order | Bill,
         set[int] | list[int],
-        list[ForwardRef("X")],
         Plain,
     ],
     ids=str,
