@@ -16,6 +16,7 @@ from yarl import URL
 
 from broker.client.errors import AccessRefused, Closed, ToolkitError, Unavailable
 from broker.client.events import ClientEvent
+from broker.client.home import Home
 from broker.client.link import Link, LinkLost, open_link
 from broker.client.patience import CLOSE_S, YIELD_S, end_all
 
@@ -60,6 +61,7 @@ class Session:
         self._is_closed = False
         self._last_error: BaseException | None = None
         self._number = 0
+        self.home = Home()
 
     @property
     def vhost(self) -> str:
@@ -91,6 +93,7 @@ class Session:
             AccessRefused: user, password or virtual host are wrong.
 
         """
+        self.home.settle()
         self._task = asyncio.create_task(self._run(), name="leveret client")
         try:
             await self.link()
@@ -125,8 +128,10 @@ class Session:
         Raises:
             Unavailable: none by the deadline, ``timeout`` seconds from now if None.
             Closed: the session is.
+            RuntimeError: this is another event loop, or process, than it was connected in.
 
         """
+        self.home.check()
         link = self._link
         if link is not None and link.is_alive:
             return link
