@@ -711,6 +711,7 @@ class Client:
         ``grace``, and whoever else closes it waits for that.
         """
         check_grace(grace)
+        self.core.session.home.check()
         handler = handler_of(self.core)
         if self._is_closed:
             if handler is None:
