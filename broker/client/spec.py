@@ -66,6 +66,9 @@ FLAGS: Final = ("durable", "exclusive", "auto_delete", "dead_letter", "single_ac
 class QueueSpec:
     """What a queue is like. ``QueueSpec()`` is a durable queue with five attempts and dead letters.
 
+    Some of it the broker keeps, and compares when the queue is declared again. The rest is of each
+    client that declares it: ``retry``, ``ack_timeout``, ``dedupe_window``, ``priority_order``.
+
     Times are seconds, fractions included. What is None is the broker's default, mostly no limit.
     """
 
@@ -105,7 +108,8 @@ class QueueSpec:
 
     priority_order: Literal["high", "low"] = "high"
     """Which comes first: ``high`` numbers, as in AMQP, or ``low`` ones. It concerns senders alone:
-    on the wire the higher number is always first."""
+    on the wire the higher number is always first. So each program that sends there has to declare
+    it, or name it with ``declare(..., passive=True)``."""
 
     dead_letter: bool = True
     """Keep what failed for good, or expired, in the queue ``<name>.dead``; else it is gone."""

@@ -98,6 +98,7 @@ class Topology:
 
             spec = known or QueueSpec()
 
+        await self._check_order(name, spec)
         wanted = spec
         try:
             await self._core.session.run(lambda link: _declare(link, name, wanted))
@@ -106,6 +107,24 @@ class Topology:
 
         self._core.specs[name] = spec
         return spec
+
+    async def _check_order(self, name: str, spec: QueueSpec) -> None:
+        """Refuse another order of priorities than this client has sent by: of that no broker knows.
+
+        Raises:
+            SpecConflict: it is another one.
+
+        """
+        known = self._core.specs.get(name)
+        if known is None or None in (known.max_priority, spec.max_priority):
+            return
+
+        if known.priority_order != spec.priority_order and await self.exists(name):
+            raise SpecConflict(
+                f"the queue {name!r} is there, and declared otherwise: priority_order is "
+                f"{spec.priority_order!r} here, and this client has declared it with "
+                f"{known.priority_order!r}"
+            )
 
     async def exists(self, name: str) -> bool:
         """Say whether there is such a queue."""
