@@ -18,13 +18,20 @@ It may be used by any number of threads.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 from broker.client import client as asynchronous
 from broker.client.calling import handler_of
-from broker.client.checks import check_callable, check_count, check_queue
+from broker.client.checks import (
+    check_callable,
+    check_count,
+    check_grace,
+    check_queue,
+    check_seconds,
+)
 from broker.client.errors import Closed
 from broker.client.home import Home
 from broker.client.intake import PREFETCH_MAX
@@ -512,6 +519,9 @@ class SyncClient:
         """
         check_queue(queue)
         check_count("prefetch", prefetch, high=PREFETCH_MAX)
+        if wait is not None:
+            check_seconds("wait", wait, is_zero_ok=True, high=math.inf)
+
         self._client.core.codecs.check_type(type)
         return self._receive(queue, wait, prefetch, type)
 
@@ -622,6 +632,7 @@ class SyncClient:
         What other threads wait for here ends with :class:`Closed`. In a fork of its process there
         is nothing to do.
         """
+        check_grace(grace)
         if self._portal.home.is_other_process:
             return
 

@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker.client.checks import check_texts
 from broker.client.errors import ToolkitError
 from broker.tasks.app import Tasks
 
@@ -44,7 +45,7 @@ def load_app(name: str, modules: Iterable[str] = ()) -> Tasks:
     if not isinstance(found, Tasks):
         raise LoadError(f"{name}: {variable or 'tasks'} of {module_name} is no Tasks but {found!r}")
 
-    for one in modules:
+    for one in check_texts("modules", modules):
         _imported(one)
 
     if not found.registered:

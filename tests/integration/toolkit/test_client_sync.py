@@ -209,8 +209,21 @@ def test_closed_it_does_nothing_more() -> None:
 
 
 def test_arguments_that_make_no_sense_are_refused(client: SyncClient, orders: str) -> None:
-    with pytest.raises(InvalidValue):
+    odd: Any = "1"
+    with pytest.raises(InvalidValue, match=r"^prefetch "):
         client.receive(orders, prefetch=0)
+
+    with pytest.raises(InvalidValue, match=r"^wait "):
+        client.receive(orders, wait=odd)
+
+    with pytest.raises(InvalidValue, match=r"^grace "):
+        client.close(odd)
+
+    with pytest.raises(InvalidValue, match=r"^callback "):
+        client.on_event(odd)
+
+    client.send(orders, 1)
+    assert client.exists(orders), "it was not closed by that"
 
 
 def test_who_waits_while_it_is_closed_is_told(client: SyncClient, orders: str) -> None:
