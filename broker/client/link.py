@@ -178,14 +178,28 @@ class Link:
         return self._getter.next()
 
     async def ensure(self, name: str, declare: Callable[[Channel], Awaitable[object]]) -> None:
-        """Declare something that everybody declares alike, once a link."""
+        """Declare an exchange that everybody declares alike, once a link, or find it there."""
         if name in self._declared:
             return
 
-        async with self.admin() as channel:
-            await declare(channel)
+        try:
+            async with self.admin() as channel:
+                await declare(channel)
+        except ChannelAccessRefused:
+            # Others may have made it. Of that any user may ask.
+            if not await self._has_exchange(name):
+                raise
 
         self._declared.add(name)
+
+    async def _has_exchange(self, name: str) -> bool:
+        try:
+            async with self.admin() as channel:
+                await channel.exchange_declare(name, passive=True)
+        except ChannelNotFoundEntity:
+            return False
+
+        return True
 
     async def has_queue(self, name: str) -> bool:
         """Say whether there is such a queue."""
