@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from broker.client.checks import check_choice, check_kind, check_seconds, check_text, shown
+from broker.client.checks import check_choice, check_seconds, check_text, shown
 from broker.client.codecs import codec_named
 from broker.client.errors import InvalidValue
+from broker.client.management import check_management_url
 from broker.client.retry import Backoff, Exponential, check_backoff
 
 if TYPE_CHECKING:
@@ -59,4 +60,4 @@ class Options:
             codec_named(one)
 
         if self.management_url is not None:
-            check_kind("management_url", self.management_url, str, "'http://localhost:15672'")
+            check_management_url(self.management_url)

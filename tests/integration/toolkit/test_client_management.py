@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from broker.client import (
@@ -61,7 +64,6 @@ async def test_who_may_not_ask_is_told() -> None:
     [
         pytest.param(None, InvalidValue, id="not-told"),
         pytest.param("http://127.0.0.1:1", Unavailable, id="nobody-there"),
-        pytest.param("file:///etc", InvalidValue, id="no-http"),
     ],
 )
 async def test_where_it_is_not_that_is_told(place: str | None, error: type[Exception]) -> None:
@@ -70,6 +72,47 @@ async def test_where_it_is_not_that_is_told(place: str | None, error: type[Excep
         async with connect(broker.url, options=options) as other:
             with pytest.raises(error):
                 await other.queues()
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["file:///etc", "", "localhost:15672", "http://", "http://h:port", "http://[", 5],
+    ids=str,
+)
+def test_a_place_that_is_none(place: Any) -> None:
+    with pytest.raises(InvalidValue, match="management_url is"):
+        Options(management_url=place)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"AMQP\0\0\x09\1",
+        b"HTTP/1.0 200 OK\r\n\r\n<html>",
+        b"HTTP/1.0 200 OK\r\n\r\n\xff",
+        b"HTTP/1.0 200 OK\r\n\r\n5",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n[",
+    ],
+    ids=["hangs-up", "other-protocol", "page", "octets", "number", "cut"],
+)
+async def test_who_answers_otherwise_is_no_http_api(answer: bytes) -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    server = await asyncio.start_server(speak, "127.0.0.1")
+    port = server.sockets[0].getsockname()[1]
+    options = Options(management_url=f"http://127.0.0.1:{port}", timeout=2)
+    async with (
+        server,
+        Broker(log_level="error") as broker,
+        connect(broker.url, options=options) as client,
+    ):
+        for ask in (client.queues, client.server_stats):
+            with pytest.raises(Unavailable, match="no HTTP API"):
+                await ask()
 
 
 async def test_connections_have_the_names_that_they_were_given() -> None:
