@@ -34,6 +34,7 @@ __all__ = [
     "Codec",
     "Codecs",
     "codec_named",
+    "codecs_named",
 ]
 
 T = TypeVar("T")
@@ -127,6 +128,14 @@ NO_TYPES: Final = (str, bytes, int, float, list, tuple, dict, set)
 """Of what one may give by mistake where a type is wanted. A codec of one's own may know others."""
 
 
+def codecs_named(accept: object) -> list[Codec]:
+    """Return codecs that are to be accepted, each by its name or itself."""
+    if not isinstance(accept, tuple | list):
+        raise InvalidValue(f"accept is to be a tuple, such as ('pickle',), not {shown(accept)}")
+
+    return [codec_named(one) for one in accept]
+
+
 class Codecs:
     """Writes with one codec, and reads what it was told to accept.
 
@@ -136,9 +145,9 @@ class Codecs:
 
     """
 
-    def __init__(self, codec: str | Codec = "json", accept: Iterable[str | Codec] = ()) -> None:
+    def __init__(self, codec: str | Codec = "json", accept: Sequence[str | Codec] = ()) -> None:
         self.default = codec_named(codec)
-        readable = [JSON, MSGPACK, self.default, *map(codec_named, accept)]
+        readable = [JSON, MSGPACK, self.default, *codecs_named(accept)]
         self._readable = {one.content_type: one for one in readable}
 
     def check_type(self, into: object) -> Any:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from broker.client.checks import check_choice, check_seconds, check_text, shown
-from broker.client.codecs import codec_named
-from broker.client.errors import InvalidValue
+from broker.client.checks import check_choice, check_seconds, check_text
+from broker.client.codecs import codecs_named
 from broker.client.management import check_management_url
 from broker.client.retry import Backoff, Exponential, check_backoff
 
@@ -51,13 +50,6 @@ class Options:
         check_backoff(self.backoff)
         check_choice("delays", self.delays, ("auto", "exchange", "ladder"))
         check_text("topics", self.topics)
-        if not isinstance(self.accept, tuple | list):
-            raise InvalidValue(
-                f"accept is to be a tuple, such as ('pickle',), not {shown(self.accept)}"
-            )
-
-        for one in self.accept:
-            codec_named(one)
-
+        codecs_named(self.accept)
         if self.management_url is not None:
             check_management_url(self.management_url)

@@ -127,6 +127,8 @@ def worker_with(**options: Any) -> object:
         (Tasks, {"url": 5}, "URL"),
         (Tasks, {"name": 5}, "name"),
         (Tasks, {"codec": 5}, "codec"),
+        (Tasks, {"accept": "pickle"}, "accept is to be a tuple"),
+        (Tasks, {"accept": None}, "accept is to be a tuple"),
         (Tasks, {"results": 5}, "results is"),
         (Tasks, {"once": 5}, "once is"),
         (Tasks, {"retry": 3}, "retry is a Retry"),
