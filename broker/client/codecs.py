@@ -19,7 +19,7 @@ from broker.client.errors import DecodeError, EncodeError, InvalidValue
 from broker.client.texts import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from types import UnionType
     from typing import _SpecialForm
 
