@@ -101,6 +101,35 @@ async def test_a_conflict_says_what_was_given_and_what_differs(
         await client.declare(orders, QueueSpec(**here))
 
 
+async def test_another_order_of_priorities_is_a_conflict_here(client: Client, name: Name) -> None:
+    """Of that no broker knows: it is of who sends."""
+    orders = name("orders")
+    low, high = (QueueSpec(max_priority=9, priority_order=order) for order in ("low", "high"))
+    await client.declare(orders, low)
+    with pytest.raises(SpecConflict, match="priority_order is 'high' here"):
+        await client.declare(orders, high)
+
+    await client.declare(orders, low)
+    await client.delete(orders)
+    await client.declare(orders, high)
+    assert client.core.spec_of(orders) is high
+
+
+async def test_an_order_of_a_queue_that_others_have_deleted_binds_nobody(
+    client: Client, name: Name, url: str
+) -> None:
+    orders = name("orders")
+    await client.declare(orders, QueueSpec(max_priority=9, priority_order="low"))
+    async with connect(url) as other:
+        await other.delete(orders)
+
+    await client.declare(orders, QueueSpec(max_priority=9))
+    await client.send(orders, 1, priority=9)
+    delivery = await client.get(orders)
+    assert delivery is not None
+    assert delivery.raw.header.properties.priority == 9
+
+
 async def test_nothing_is_made_where_that_was_not_wanted(client: Client, name: Name) -> None:
     missing = name("missing")
     with pytest.raises(QueueNotFound):
