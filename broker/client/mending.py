@@ -103,6 +103,9 @@ class MendingTransport(TransportFactory):
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        """Kept until it is cut: the library lets go of it, open, where the broker closes."""
+
         self._connecting: asyncio.Future[Any] | None = None
         self._is_cut = False
 
@@ -137,7 +140,8 @@ class MendingTransport(TransportFactory):
             transport.abort()
             raise AMQPConnectionError("it was cut meanwhile")
 
-        return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+        self._writer = asyncio.StreamWriter(transport, protocol, reader, loop)
+        return reader, self._writer
 
 
 class MendingReader(asyncio.StreamReader):
