@@ -21,7 +21,7 @@ from broker.tasks.current import Again
 from broker.tasks.partition import Partitions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
     from datetime import tzinfo
 
     from broker.client.codecs import Codec
@@ -78,7 +78,7 @@ class Settings(TypedDict, total=False):
     """What arguments and results are written with: ``json``, ``msgpack``, ``pickle`` or one of your
     own."""
 
-    accept: Iterable[str | Codec]
+    accept: Sequence[str | Codec]
     """What else to read; pickle only if it is named here or there."""
 
     results: ResultBackend | Literal["amqp"] | None
