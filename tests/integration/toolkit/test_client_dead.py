@@ -319,3 +319,32 @@ async def test_looking_at_many_takes_as_long_as_it_takes(
     async with connect(url, options=Options(timeout=1.0)) as other:
         monkeypatch.setattr("broker.client.dead.get_message", get_late)
         assert [letter.id for letter in await other.dead(orders).list(None)] == ["a", "b", "c"]
+
+
+class Offline:
+    """A codec that asks somebody else, who is not there."""
+
+    content_type = "application/x-offline"
+
+    def encode(self, value: object) -> bytes:
+        return str(value).encode()
+
+    def decode(self, data: bytes, into: object) -> object:
+        raise ConnectionResetError("of the codec's own")
+
+
+async def test_an_error_of_a_codec_is_none_of_the_connection(url: str, name: Name) -> None:
+    """Else they would be asked for again and again."""
+    orders = name("orders")
+    async with connect(url, codec=Offline()) as client, asyncio.timeout(5):
+        heard = Heard(client)
+        await client.declare(orders)
+        await client.send(orders, "hare")
+        delivery = await client.get(orders)
+        assert delivery is not None
+        await delivery.dead("why")
+
+        [letter] = await client.dead(orders).list()
+        assert (letter.body, letter.error) == (b"hare", "why")
+        assert await client.dead(orders).replay(letter.id) == 1
+        assert set(heard.kinds) <= {"dead"}
