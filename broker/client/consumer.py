@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from broker.client.calling import call, handler_of, note_handler
 from broker.client.checks import (
@@ -17,7 +17,7 @@ from broker.client.checks import (
 from broker.client.errors import DecodeError, InvalidValue
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import PREFETCH_MAX, Intake
-from broker.client.patience import ANSWER_S, at_most, end_all
+from broker.client.patience import ANSWER_S, at_most, carried, end_all
 from broker.client.retry import Retry
 
 if TYPE_CHECKING:
@@ -98,16 +98,19 @@ class Consumer(Generic[T]):
 
         # Meanwhile handlers go on: a broker that does not answer has no say in how long they may.
         stopping = self._core.spawn(self._intake.stop_taking())
-        await asyncio.sleep(0)
         current = handler_of(self._core)
-        tasks = {task for task in self._tasks if task is not current}
         try:
-            if tasks:
+            await asyncio.sleep(0)
+            if tasks := self._tasks - {current}:
                 await asyncio.wait(tasks, timeout=grace)
         finally:
-            await end_all(tasks)
-            # A handler that ends its own consumer still has a message to settle.
-            await at_most(ANSWER_S, self._leave(stopping, is_settled=current not in self._tasks))
+            # Who is interrupted leaves nothing half ended.
+            await carried(self._end(stopping, current))
+
+    async def _end(self, stopping: asyncio.Task[None], current: asyncio.Task[Any] | None) -> None:
+        await end_all(self._tasks - {current})
+        # A handler that ends its own consumer still has a message to settle.
+        await at_most(ANSWER_S, self._leave(stopping, is_settled=current not in self._tasks))
 
     async def _leave(self, stopping: asyncio.Task[None], *, is_settled: bool) -> None:
         await asyncio.wait((stopping,))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import deque
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from broker.client.calling import call, handler_of, note_handler
 from broker.client.checks import check_callable, check_count, check_text
 from broker.client.errors import InvalidName
 from broker.client.events import ClientEvent, logger
 from broker.client.intake import Intake
-from broker.client.patience import ANSWER_S, at_most, end_all
+from broker.client.patience import ANSWER_S, at_most, carried, end_all
 from broker.client.wire import table
 
 if TYPE_CHECKING:
@@ -89,9 +89,12 @@ class Subscription(Generic[T]):
         if self.on_end is not None:
             self.on_end()
 
+        await carried(self._end(handler_of(self._core)))
+
+    async def _end(self, current: asyncio.Task[Any] | None) -> None:
         await at_most(ANSWER_S, self._intake.close())
         task, self._task = self._task, None
-        if task is not None and task is not handler_of(self._core):
+        if task is not None and task is not current:
             await end_all({task})
 
     async def __aenter__(self) -> Subscription[T]:

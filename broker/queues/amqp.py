@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from broker.client.checks import check_count, check_kind, check_queue
 from broker.client.errors import Closed
 from broker.client.intake import PREFETCH_MAX, Intake
-from broker.client.patience import ANSWER_S, at_most
+from broker.client.patience import ANSWER_S, at_most, carried
 from broker.client.spec import QueueSpec
 from broker.queues.protocols import Queue
 from broker.queues.pump import OnError, Pump
@@ -160,6 +160,9 @@ class AmqpQueue(Queue[T]):
         if self.close in self._client.core.closers:
             self._client.core.closers.remove(self.close)
 
+        await carried(self._leave())
+
+    async def _leave(self) -> None:
         await at_most(ANSWER_S, asyncio.gather(*(intake.end() for intake in self._intakes)))
         while self._ready:
             await self._ready.popleft().requeue()
