@@ -89,17 +89,20 @@ async def test_a_client_that_its_handler_closes(
 async def test_a_client_that_its_handler_closes_lets_the_others_end(
     client: Client, name: Name, url: str
 ) -> None:
-    orders, begun, handled = name("orders"), asyncio.Event(), []
+    orders, begun, is_closed, handled = name("orders"), asyncio.Event(), asyncio.Event(), []
     await fill(client, orders, 2)
     async with connect(url) as own:
 
         async def handle(delivery: Delivery[Any]) -> None:
             if delivery.body == 0:
                 begun.set()
-                await asyncio.sleep(0.1)
+                await is_closed.wait()
             else:
                 await begun.wait()
-                await own.close(grace=60)
+                closing = asyncio.create_task(own.close(grace=60))
+                await until(lambda: not own._running)
+                is_closed.set()
+                await closing
 
             handled.append(delivery.body)
 
@@ -122,7 +125,7 @@ async def test_a_handler_that_does_not_end_after_it_has_closed_its_client_is_can
     async def close(delivery: Delivery[Any]) -> None:
         await own.close(grace=0.1)
         try:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         except asyncio.CancelledError:
             cancelled.set()
             raise

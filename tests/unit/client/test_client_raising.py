@@ -55,7 +55,7 @@ async def test_a_policy_knows_it_by_its_class() -> None:
 
 def test_what_is_thrown_away_while_it_waits_does_not_go_on() -> None:
     """Say with its event loop: then it has raised nothing, and nobody could settle anything."""
-    coroutine = outcome_of(asyncio.sleep(3600))
+    coroutine = outcome_of(asyncio.Event().wait())
     loop = asyncio.new_event_loop()
     task = loop.create_task(coroutine)
     loop.run_until_complete(asyncio.sleep(0))
