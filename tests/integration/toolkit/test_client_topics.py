@@ -113,13 +113,20 @@ async def test_a_slow_handler_misses_the_oldest_and_can_tell_how_many(
     assert len(bodies) + subscription.dropped == 100
 
 
-async def test_a_handler_that_fails_is_told_and_goes_on(client: Client, root: str) -> None:
+class TooLate(BaseException):
+    """No Exception, as the time limits of some libraries are not."""
+
+
+@pytest.mark.parametrize("error", [ValueError, TooLate, GeneratorExit, SystemExit])
+async def test_a_handler_that_fails_is_told_and_goes_on(
+    client: Client, root: str, error: type[BaseException]
+) -> None:
     heard = Heard(client)
     inbox = Inbox()
 
     async def fail_first(message: Message[int]) -> None:
         if message.body == 1:
-            raise ValueError
+            raise error
 
         await inbox(message)
 
