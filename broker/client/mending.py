@@ -58,6 +58,10 @@ FLAGS_AT: Final = 12
 NEEDS_WALK: Final = 0x2040
 """Headers, and a time: with neither of them, octets of ASCII are nothing but texts."""
 HAS_MORE_FLAGS: Final = 0x0001
+TIME_LIMIT: Final = TIME_MAX >> 40
+"""What the third octet of a time is below, if the two before it are zero, and it is in the calendar
+whatever the others are."""
+TEXT_LETTER: Final = b"S"[0]
 
 TEXT: Final = "text"
 TABLE: Final = "table"
@@ -233,24 +237,87 @@ def mended(kind: int, payload: bytes) -> bytes:
     try:
         if kind == HEADER:
             flags: int = FLAGS.unpack_from(payload, FLAGS_AT)[0]
-            is_plain = not flags & NEEDS_WALK and payload[FLAGS_AT + 2 : -1].isascii()
-            if is_plain or flags & HAS_MORE_FLAGS:
+            if flags & HAS_MORE_FLAGS:
+                return payload
+
+            parts = _PARTS.get(flags) or _parts_of(flags)
+            if _is_fine(payload, flags, parts):
                 return payload
 
             walk = _Walk(payload, FLAGS_AT + 2)
-            walk.over(what for bit, what in PROPERTIES if flags & bit)
+            walk.over(parts)
             return walk.data
 
-        parts = METHODS.get(payload[:4])
-        if parts is None or payload[4:-1].isascii():
+        arguments = METHODS.get(payload[:4])
+        if arguments is None or payload[4:-1].isascii():
             return payload
 
         walk = _Walk(payload, 4)
-        walk.over(parts)
+        walk.over(arguments)
     except (IndexError, KeyError, RecursionError, StructError):
         return payload
 
     return walk.data
+
+
+_PARTS: Final[dict[int, tuple[str | int, ...]]] = {}
+"""What properties consist of that have these flags. They cannot be set in too many ways."""
+
+
+def _parts_of(flags: int) -> tuple[str | int, ...]:
+    parts = _PARTS[flags] = tuple(what for bit, what in PROPERTIES if flags & bit)
+    return parts
+
+
+def _is_fine(payload: bytes, flags: int, parts: tuple[str | int, ...]) -> bool:
+    """Say whether there is nothing to be mended, as far as that is to be seen at a glance.
+
+    That is so where all is ASCII, and no time out of the calendar. Of one that is in it the first
+    two octets are zero, and so are those after each T that is the letter of one.
+    """
+    if not flags & NEEDS_WALK:
+        return payload[FLAGS_AT + 2 : -1].isascii()
+
+    position = time_at = FLAGS_AT + 2
+    for part in parts:
+        if part is TEXT:
+            position += 1 + payload[position]
+        elif part is TABLE:
+            start = position + SIZE.size
+            position = start + SIZE.unpack_from(payload, position)[0]
+            letters = payload.count(b"T", start, position)
+            if letters != payload.count(b"T\0\0", start, position) and not _is_timeless(
+                payload, start, position
+            ):
+                return False
+        elif part is TIME:
+            if payload[position] or payload[position + 1] or payload[position + 2] >= TIME_LIMIT:
+                return False
+
+            if not payload[FLAGS_AT + 2 : position].isascii():
+                return False
+
+            position += LONG.size
+            time_at = position
+        else:
+            position += int(part)
+
+    return payload[time_at:-1].isascii()
+
+
+def _is_timeless(payload: bytes, position: int, end: int) -> bool:
+    """Say whether a table has no times, nor anything that they could be in."""
+    while position < end:
+        position += 1 + payload[position]
+        letter = payload[position]
+        if letter == TEXT_LETTER:
+            position += 1 + SIZE.size + SIZE.unpack_from(payload, position + 1)[0]
+        elif letter in FIXED:
+            position += 1 + FIXED[letter]
+        else:
+            return False
+
+    return position == end
 
 
 class _Walk:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.client import mending
 from broker.client.mending import MendingReader, mended
 from tests.helpers.untyped import pamqp
 
@@ -275,3 +276,67 @@ async def test_another_protocol_is_passed_on() -> None:
     reader = MendingReader()
     reader.feed_data(b"AMQP\0\0\x09\x01")
     assert await reader.readexactly(8) == b"AMQP\0\0\x09\x01"
+
+
+OCTETS = st.binary(max_size=6) | st.sampled_from([b"T", b"T\0\0", b"2026-12-01T05:33", BAD])
+TIMES = st.integers(0, 2**64 - 1) | st.sampled_from(
+    [0, 1_700_000_000, 253_402_300_799_000, 253_402_300_799_001, 0xE6 << 40, 0xE5 << 40, 1 << 48]
+)
+VALUES = st.recursive(
+    st.builds(lambda octets: b"S" + sized(octets), OCTETS)
+    | st.builds(lambda number: b"l" + struct.pack(">Q", number), TIMES)
+    | st.builds(lambda number: b"T" + struct.pack(">Q", number), TIMES)
+    | st.sampled_from([b"V", b"t\1", b"bT"]),
+    lambda inner: (
+        st.builds(lambda values: b"A" + sized(b"".join(values)), st.lists(inner, max_size=3))
+        | st.builds(
+            lambda entries: b"F" + sized(b"".join(text(key) + value for key, value in entries)),
+            st.lists(st.tuples(OCTETS, inner), max_size=3),
+        )
+    ),
+    max_leaves=4,
+)
+
+
+@st.composite
+def headers(draw: st.DrawFn) -> bytes:
+    flags, octets = 0, b""
+    for bit, what in mending.PROPERTIES:
+        if draw(st.booleans()):
+            flags |= bit
+            if what is mending.TEXT:
+                octets += text(draw(OCTETS))
+            elif what is mending.TIME:
+                octets += struct.pack(">Q", draw(TIMES))
+            elif what is mending.TABLE:
+                entries = draw(st.lists(st.tuples(OCTETS, VALUES), max_size=4))
+                octets += sized(b"".join(text(key) + value for key, value in entries))
+            else:
+                octets += b"\2"
+
+    return header(flags, octets)
+
+
+@given(headers())
+def test_what_is_fine_at_a_glance_is_fine_when_walked_over(payload: bytes) -> None:
+    flags = int.from_bytes(payload[12:14])
+    walk = mending._Walk(payload, 14)
+    walk.over(mending._parts_of(flags))
+    assert mended(HEADER, payload) == walk.data
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        pytest.param(header(0x0040, struct.pack(">Q", 0x6A2DFFFE)), id="a-time-alone"),
+        pytest.param(entry(b"S" + sized(b"2026-12-01T05:33")), id="a-time-as-text"),
+        pytest.param(entry(b"T" + struct.pack(">Q", 0x6A2D7F7E)), id="a-time-in-headers"),
+        pytest.param(
+            header(0x2040, sized(text(b"k") + b"I\0\0\0\1") + struct.pack(">Q", 0xFFFFFFFF)),
+            id="both",
+        ),
+    ],
+)
+def test_what_is_usual_is_not_walked_over(payload: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mending, "_Walk", None)
+    assert mended(HEADER, payload) is payload
