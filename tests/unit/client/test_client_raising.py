@@ -69,7 +69,8 @@ def test_what_is_thrown_away_while_it_waits_does_not_go_on() -> None:
 def test_a_listener_does_not_keep_the_others_from_hearing(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
-    events, heard = Events(), []
+    events = Events()
+    heard: list[ClientEvent] = []
 
     def deaf(event: ClientEvent) -> None:
         raise error
