@@ -96,6 +96,10 @@ class Intake(asyncio.Queue[Frame]):
             message.queue = queue
             handler(message)
 
+    def unclaimed(self, consumer_tag: str) -> list[Received]:
+        """Return what has come for a consumer that nobody has claimed, and will not."""
+        return self._unclaimed.pop(consumer_tag, [])
+
     def expect_confirm(self, message_id: str) -> asyncio.Future[None]:
         """Return a future for the confirm of what is sent next."""
         self._sent += 1

@@ -198,28 +198,31 @@ class Port:
         With a prefetch of 0 the broker hands out all there is. The handler is called from the
         reader of the connection, so it starts work and returns.
         """
-        if self._work is None or self._work_intake is None:
+        work, intake = self._work, self._work_intake
+        if work is None or intake is None:
             raise Unavailable("not connected")
 
-        begun = self._consume(self._work, self._work_intake, queue, handler, prefetch)
-        return await carried(begun, lambda tag: leave_alone(self.cancel(tag)))
+        tag = await carried(
+            self._consume(work, queue, prefetch),
+            lambda tag: leave_alone(self._give_up(intake, tag)),
+        )
+        intake.handle(tag, queue, handler)
+        return tag
 
-    async def _consume(
-        self,
-        work: Channel,
-        intake: Intake,
-        queue: str,
-        handler: Callable[[Received], None],
-        prefetch: int,
-    ) -> str:
+    async def _consume(self, work: Channel, queue: str, prefetch: int) -> str:
         async with self._qos_lock:
             self._prefetch = prefetch
             await work.basic_qos(prefetch_count=prefetch)
             ok = await work.basic_consume(queue, _unused)
 
         assert ok.consumer_tag is not None
-        intake.handle(ok.consumer_tag, queue, handler)
         return ok.consumer_tag
+
+    async def _give_up(self, intake: Intake, tag: str) -> None:
+        """End a consumer whose beginning nobody waits for any more."""
+        await self.cancel(tag)
+        for message in intake.unclaimed(tag):
+            self.nack(message, requeue=True)
 
     async def cancel(self, consumer_tag: str) -> None:
         """Stop consuming."""
