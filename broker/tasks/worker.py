@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 from broker.client.checks import check_count, check_flag, check_kind, check_seconds, shown
 from broker.client.errors import InvalidValue, ToolkitError
 from broker.client.intake import PREFETCH_MAX
-from broker.client.patience import ANSWER_S, CLOSE_S, YIELD_S, at_most, end_all
+from broker.client.patience import ANSWER_S, CLOSE_S, YIELD_S, at_most, carried, end_all
 from broker.tasks.app import AT_WORK, Tasks
 from broker.tasks.beat import Beat
 from broker.tasks.board import Board, Snapshot
@@ -212,7 +212,7 @@ class Worker:
         try:
             await self._start()
         except BaseException:
-            await self._stop(0)
+            await carried(self._stop(0))
             self._link = self._execution = self._executor = self._cancels = self._beat = None
             self._background.clear()
             self._leading.clear()
@@ -274,8 +274,12 @@ class Worker:
 
         self._is_stopping = True
         self.board.is_draining = True
+        # Who is interrupted leaves nothing half stopped.
+        await carried(self._stop_in(self.grace if grace is None else grace))
+
+    async def _stop_in(self, grace: float) -> None:
         try:
-            await self._stop(self.grace if grace is None else grace)
+            await self._stop(grace)
         finally:
             self._stopped.set()
 
