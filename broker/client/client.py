@@ -32,7 +32,7 @@ from broker.client.link import check_url
 from broker.client.management import Management
 from broker.client.message import DeadLetter, Envelope, Message, QueueStats, Sent, ServerStats
 from broker.client.options import Options
-from broker.client.patience import end_all
+from broker.client.patience import carried, end_all
 from broker.client.schedule import seconds_until
 from broker.client.spec import DEAD_EXCHANGE, QueueSpec, check_priority, dead_queue_name
 from broker.client.topics import Subscription, check_topic
@@ -728,7 +728,8 @@ class Client:
             )
         finally:
             if handler is None:
-                await self._leave()
+                # Who is interrupted leaves nothing open.
+                await carried(self._leave())
             else:
                 self._leaving = asyncio.create_task(self._leave_after(handler, grace))
 

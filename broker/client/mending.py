@@ -142,7 +142,8 @@ class MendingTransport(TransportFactory):
         self._transport = transport
         if self._is_cut:
             transport.abort()
-            raise AMQPConnectionError("it was cut meanwhile")
+            # Nobody waits for it. Of anything else the library would complain.
+            raise asyncio.CancelledError
 
         self._writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         return reader, self._writer

@@ -18,7 +18,7 @@ from broker.client.errors import AccessRefused, Closed, ToolkitError, Unavailabl
 from broker.client.events import ClientEvent
 from broker.client.home import Home
 from broker.client.link import Link, LinkLost, open_link
-from broker.client.patience import CLOSE_S, YIELD_S, end_all
+from broker.client.patience import CLOSE_S, YIELD_S, carried, end_all
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -98,7 +98,7 @@ class Session:
         try:
             await self.link()
         except BaseException:
-            await self.close()
+            await carried(self.close())
             raise
 
     async def close(self) -> None:

@@ -24,7 +24,7 @@ from broker.client.checks import (
 from broker.client.codecs import Codecs
 from broker.client.errors import InvalidValue
 from broker.client.link import check_url
-from broker.client.patience import ANSWER_S, at_most
+from broker.client.patience import ANSWER_S, at_most, carried
 from broker.client.retry import NO_RETRY, Retry
 from broker.client.spec import QueueSpec, check_queue_name
 from broker.tasks.dropped import Dropped, may_drop
@@ -352,7 +352,7 @@ class Tasks:
         subscriptions: list[Subscription[Event]] = []
 
         async def stop() -> None:
-            await asyncio.gather(*(one.cancel() for one in subscriptions))
+            await carried(asyncio.gather(*(one.cancel() for one in subscriptions)))
 
         try:
             for kind in kinds or ("*",):
@@ -423,7 +423,13 @@ class Tasks:
         Callbacks may end for ``grace`` seconds, None for as long as it takes. Besides it takes
         three seconds at most, whatever has become of the broker and the stores.
         """
-        await at_most(grace, self.callbacks.finish())
+        try:
+            await at_most(grace, self.callbacks.finish())
+        finally:
+            # Who is interrupted leaves nothing open.
+            await carried(self._leave())
+
+    async def _leave(self) -> None:
         link = self._links.pop()
         dropped = self._dropped.pop()
         if dropped is not None:

@@ -17,6 +17,7 @@ from broker.client import wire
 from broker.client.client import Client, connect
 from broker.client.errors import QueueFull, Unroutable
 from broker.client.options import Options
+from broker.client.patience import carried
 from broker.client.spec import DEAD_EXCHANGE
 from broker.tasks.port import CONNECTION_ERRORS, Port
 
@@ -137,7 +138,8 @@ class Link:
     async def close(self) -> None:
         """Close both connections; what still runs over them is not waited for."""
         client, self._client = self._client, None
-        await asyncio.gather(self.port.close(), _close(client))
+        # Who is interrupted leaves neither of them open.
+        await carried(asyncio.gather(self.port.close(), _close(client)))
 
     async def _set_up(self, _port: Port) -> None:
         for set_up in list(self._setups.values()):

@@ -168,7 +168,6 @@ async def test_who_is_cancelled_is_so_at_once_and_nobody_else_notices(
     problems: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
     caplog.set_level(logging.WARNING)
-    logging.getLogger("aiormq.connection").setLevel(logging.CRITICAL)
     innocent, empty = name("innocent"), name("empty")
     place = Place(client, url, name("mine"), name("none") + ".not", name("topic"), tmp_path / "f")
     for queue in (innocent, empty, place.topic, place.missing[:-4]):

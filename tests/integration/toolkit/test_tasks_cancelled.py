@@ -38,6 +38,11 @@ async def working(place: Place) -> None:
         pass
 
 
+async def connecting(place: Place) -> None:
+    async with Tasks(place.tasks.url, name="toolkit-test.others") as others:
+        await (await others.link()).client()
+
+
 async def listening(place: Place) -> None:
     end = await place.tasks.listen(lambda _: None, "succeeded")
     await end()
@@ -62,6 +67,7 @@ NAMED: dict[str, Callable[[Place], Coroutine[Any, Any, object]]] = {
     "cancel": lambda place: place.double.handle("none").cancel(),
     "forget": forgetting,
     "listen": listening,
+    "connect": connecting,
     "work": working,
 }
 
