@@ -12,9 +12,9 @@ Needs ``pip install leveret[client]``. ``broker.client.sync`` is the same withou
 from __future__ import annotations
 
 try:
-    import aio_pika  # noqa: F401
+    import aiormq  # noqa: F401
 except ImportError as problem:  # pragma: no cover
-    raise ImportError("broker.client needs aio-pika: pip install 'leveret[client]'") from problem
+    raise ImportError("broker.client needs aiormq: pip install 'leveret[client]'") from problem
 
 from broker.client.backup import Loaded
 from broker.client.client import Client, connect

@@ -73,7 +73,7 @@ def connect(
 
     Args:
         url: ``amqp://user:password@host:port/vhost``; ``amqps`` for TLS; ``?heartbeat=30`` and what
-            else aio-pika reads.
+            else aiormq reads.
         name: what the broker's lists of connections call this one.
         codec: what bodies are written with: ``json``, ``msgpack``, ``pickle`` or one of your own.
         options: how long to wait, and what else one seldom changes.

@@ -416,7 +416,9 @@ def test_one_module_of_tasks_is_not_its_letters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "an_app.py").write_text("from broker.tasks import Tasks\ntasks = Tasks()")
-    (tmp_path / "its_tasks.py").write_text("from an_app import tasks\ntasks.task(name='one')(print)")
+    (tmp_path / "its_tasks.py").write_text(
+        "from an_app import tasks\ntasks.task(name='one')(print)"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert len(load_app("an_app", "its_tasks").registered) == 1
