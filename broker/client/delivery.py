@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import traceback as tracebacks
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Generic, Literal, NoReturn, TypeVar
 
@@ -29,7 +28,7 @@ from broker.client.link import LinkLost
 from broker.client.message import Message
 from broker.client.retry import Exponential
 from broker.client.spec import DEAD_EXCHANGE
-from broker.client.texts import text_of
+from broker.client.texts import text_of, trace_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -565,5 +564,5 @@ def _error_headers(error: BaseException | str | None) -> dict[str, object]:
     return {
         wire.ERROR: wire.shortened(text_of(error)),
         wire.ERROR_TYPE: f"{module}{kind.__qualname__}",
-        wire.TRACEBACK: wire.shortened("".join(tracebacks.format_exception(error))),
+        wire.TRACEBACK: wire.shortened(trace_of(error)),
     }

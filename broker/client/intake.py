@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from broker.client.checks import check_count
 from broker.client.delivery import Delivery
@@ -36,19 +36,6 @@ AGAIN: Final = Exponential(0.2, cap=10.0, jitter=0.2)
 """How long to wait before a consumer that the broker has ended is begun again."""
 
 PREFETCH_MAX: Final = 65_535
-
-
-class _Consumers(dict[str, Any]):
-    """The library's table of consumers: it says nothing else when the broker ends one."""
-
-    def __init__(self, on_gone: Callable[[], None]) -> None:
-        super().__init__()
-        self._on_gone = on_gone
-
-    def pop(self, *args: Any) -> Any:
-        found = super().pop(*args)
-        self._on_gone()
-        return found
 
 
 class Intake(Generic[T]):
@@ -176,7 +163,7 @@ class Intake(Generic[T]):
         else:
             source.is_settled_on_arrival = True
 
-        channel.consumers = _Consumers(lambda: self._on_gone(source))
+        channel.on_consumer_gone = lambda _: self._on_gone(source)
 
         is_begun = asyncio.Event()
 

@@ -6,7 +6,9 @@ told would not be counted, and its message would come again for ever.
 
 from __future__ import annotations
 
-__all__ = ["text_of", "writable"]
+import traceback
+
+__all__ = ["text_of", "trace_of", "writable"]
 
 
 def text_of(error: BaseException) -> str:
@@ -17,6 +19,16 @@ def text_of(error: BaseException) -> str:
         raise
     except BaseException as problem:
         return f"<no text: its __str__ raised {type(problem).__name__}>"
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the traceback of an exception, or nothing where it fails at that."""
+    try:
+        return writable("".join(traceback.format_exception(error)))
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        return ""
 
 
 def writable(text: str) -> str:

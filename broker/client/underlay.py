@@ -49,6 +49,20 @@ FRAMES_BUFFERED: Final = 1000
 
 R = TypeVar("R")
 
+
+class _Consumers(dict[str, Any]):
+    """The library's table of consumers: it says nothing else when the broker ends one."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self._channel = channel
+
+    def pop(self, *args: Any) -> Any:
+        found = super().pop(*args)
+        self._channel.on_consumer_gone(args[0])
+        return found
+
+
 CHANNEL_MAX: Final = 65_535
 
 
@@ -61,10 +75,14 @@ class Channel(aiormq.channel.Channel):
         self.exchanges: set[asyncio.Future[Any]] = set()
         """What the broker has to answer yet."""
 
+        self.on_consumer_gone: Callable[[str], None] = _nothing
+        """Called with the tag of a consumer that has ended, whoever has ended it."""
+
         self._is_over = False
         super().__init__(
             connection, number, publisher_confirms=confirms, frame_buffer=FRAMES_BUFFERED
         )
+        self.consumers = _Consumers(self)
         self.closing.add_done_callback(self._reject)
 
     async def rpc(self, frame: Frame, timeout: TimeoutType = None) -> RpcReturnType:  # noqa: ASYNC109 - as the library has it
@@ -284,6 +302,10 @@ def _line_options(url: URL) -> dict[str, Any]:
     """Return what a URL says of how to connect, besides what the library reads there itself."""
     kinds = {"interleave": int, "happy_eyeballs_delay": float}
     return {name: kind(url.query[name]) for name, kind in kinds.items() if name in url.query}
+
+
+def _nothing(_consumer_tag: str) -> None:
+    """Nobody wants to know."""
 
 
 def _heed(future: asyncio.Future[Any]) -> None:

@@ -77,6 +77,8 @@ class Beat:
         self._held: list[int] = []
         self._is_dirty = False
         self._arrived = asyncio.Event()
+        self._gone = asyncio.Event()
+        """Set when somebody has deleted the queue."""
         self._began_s = 0.0
         self.is_leader = False
         self.fired = 0
@@ -116,9 +118,11 @@ class Beat:
         self._held = []
         self._is_dirty = False
         self._arrived.clear()
+        self._gone.clear()
         await channel.tx_select()
         await self._publish_token(channel, BeatState())
         await channel.tx_commit()
+        channel.on_consumer_gone = lambda _: self._gone.set()
         await channel.basic_consume(self._queue, self._arrive)
         loop = asyncio.get_running_loop()
         while True:
@@ -134,14 +138,20 @@ class Beat:
     async def _wait(self, channel: Channel) -> None:
         """Wait until something arrives or is due; raise when the channel is gone."""
         arrived = asyncio.ensure_future(self._arrived.wait())
+        gone = asyncio.ensure_future(self._gone.wait())
         try:
             await asyncio.wait(
-                (arrived, channel.closing),
+                (arrived, gone, channel.closing),
                 timeout=self._seconds_to_wait(),
                 return_when=asyncio.FIRST_COMPLETED,
             )
         finally:
             arrived.cancel()
+            gone.cancel()
+
+        if self._gone.is_set():
+            (await self._app.link()).forget_declared(self._queue)
+            raise ConnectionError("the queue of the beat is gone")
 
         if channel.is_closed:
             raise ConnectionError("the channel of the beat was closed")

@@ -100,7 +100,17 @@ class Dropped:
     async def _consume(self) -> None:
         port = self.link.port
         if port.work_channel is not None:
-            await port.consume(self._queue, self._arrived.put_nowait, prefetch=PREFETCH)
+            await self.link.declare(self._queue, SPEC)
+            await port.consume(
+                self._queue, self._arrived.put_nowait, prefetch=PREFETCH, restore=self._restore
+            )
+
+    async def _restore(self) -> None:
+        """Somebody has deleted the queue: make it again, and go on."""
+        self.link.forget_declared(self._queue)
+        await self._consume()
+        for queue in self._watched:
+            await self._bind(queue)
 
     async def _bind(self, queue: str) -> None:
         work = self.link.port.work_channel

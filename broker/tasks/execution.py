@@ -209,16 +209,23 @@ class Execution:
         value: object = None
         try:
             value = await self._call(call, running)
-        except asyncio.CancelledError:
-            self._board.end(number)
-            number = 0
-            if not self._is_cancelled(call):
+        except asyncio.CancelledError as problem:
+            is_by_name = self._is_cancelled(call)
+            if not is_by_name and (self._board.is_draining or self._link.port.is_ending):
                 raise
 
-            # It was cancelled by name, not with the worker.
-            this.uncancel()
-            await self._conclude(call, Outcome(Status.CANCELLED, attempt=call.attempt))
-            return
+            while this.cancelling():
+                this.uncancel()
+
+            if is_by_name:
+                self._board.end(number)
+                number = 0
+                await self._conclude(call, Outcome(Status.CANCELLED, attempt=call.attempt))
+                return
+
+            # Handed back, it would come again before all others, to do so again.
+            failure = RuntimeError("it cancelled itself")
+            failure.__cause__ = problem
         except Exception as problem:
             failure = problem
         finally:

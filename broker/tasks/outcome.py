@@ -6,12 +6,11 @@ task has failed with that as its error.
 
 from __future__ import annotations
 
-import traceback
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from broker.client.errors import DecodeError, TaskFailed
-from broker.client.texts import text_of, writable
+from broker.client.texts import text_of, trace_of
 
 if TYPE_CHECKING:
     from broker.client.codecs import Codecs
@@ -58,11 +57,10 @@ class Failure(NamedTuple):
     def of(cls, error: BaseException) -> Failure:
         """Describe an exception."""
         names = tuple(_name(one) for one in type(error).__mro__ if one is not object)
-        text = "".join(traceback.format_exception(error))
         return cls(
             _name(type(error)),
             text_of(error)[:MESSAGE_CHARACTERS_MAX],
-            writable(text[-TRACEBACK_CHARACTERS_MAX:]),
+            trace_of(error)[-TRACEBACK_CHARACTERS_MAX:],
             names,
         )
 

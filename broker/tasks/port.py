@@ -19,7 +19,13 @@ from typing import TYPE_CHECKING, Final
 
 from aiormq.abc import ChannelFrame
 
-from broker.client.errors import AccessRefused, Closed, MessageTooLarge, Unavailable
+from broker.client.errors import (
+    AccessRefused,
+    Closed,
+    MessageTooLarge,
+    ToolkitError,
+    Unavailable,
+)
 from broker.client.link import LIBRARY_ERRORS, check_url, safe_url, size_limit_in, translated_error
 from broker.client.patience import (
     ANSWER_S,
@@ -98,6 +104,8 @@ class Port:
         self._is_closed = False
         self._keeper: asyncio.Task[None] | None = None
         self._sending = asyncio.Semaphore(UNCONFIRMED_MAX)
+        self._restores: dict[str, Callable[[], Awaitable[None]]] = {}
+        self._restoring: set[asyncio.Task[None]] = set()
 
     @property
     def is_open(self) -> bool:
@@ -108,6 +116,11 @@ class Port:
     def work_channel(self) -> Channel | None:
         """The channel that consumes; deliveries of any other one are stale."""
         return self._work
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether it is closed, or will be: its event loop ends with all that runs in it."""
+        return self._is_closed or self._keeper is None or self._keeper.cancelling() > 0
 
     async def start(self) -> None:
         """Connect, and stay connected until closed.
@@ -164,6 +177,7 @@ class Port:
         """Write what is buffered, and close the connection; two seconds at most."""
         self._is_closed = True
         self._flush()
+        await end_all(set(self._restoring), YIELD_S)
         if self._keeper is not None:
             await end_all({self._keeper}, CLOSE_S + YIELD_S)
 
@@ -192,11 +206,14 @@ class Port:
         handler: Callable[[Received], None],
         *,
         prefetch: int = 0,
+        restore: Callable[[], Awaitable[None]] | None = None,
     ) -> str:
         """Consume a queue on the work channel; return the consumer tag.
 
         With a prefetch of 0 the broker hands out all there is. The handler is called from the
-        reader of the connection, so it starts work and returns.
+        reader of the connection, so it starts work and returns. When the broker ends the consumer,
+        because somebody has deleted the queue, ``restore`` is to declare and consume it anew; it is
+        tried until it succeeds or the connection is lost.
         """
         work, intake = self._work, self._work_intake
         if work is None or intake is None:
@@ -206,8 +223,33 @@ class Port:
             self._consume(work, queue, prefetch),
             lambda tag: leave_alone(self._give_up(intake, tag)),
         )
+        if restore is not None:
+            self._restores[tag] = restore
+
         intake.handle(tag, queue, handler)
         return tag
+
+    def _on_consumer_gone(self, consumer_tag: str) -> None:
+        restore = self._restores.pop(consumer_tag, None)
+        if restore is not None and not self._is_closed:
+            task = asyncio.get_running_loop().create_task(self._restore(restore, self._work))
+            self._restoring.add(task)
+            task.add_done_callback(self._restoring.discard)
+
+    async def _restore(
+        self, restore: Callable[[], Awaitable[None]], channel: Channel | None
+    ) -> None:
+        wait_s = BACKOFF_S
+        # On another connection everything is consumed anew.
+        while channel is self._work and not self._is_closed:
+            await asyncio.sleep(wait_s * random.uniform(0.8, 1.2))  # noqa: S311
+            wait_s = min(wait_s * 2, BACKOFF_MAX_S)
+            try:
+                await restore()
+            except (*CONNECTION_ERRORS, ToolkitError) as problem:
+                LOG.warning("a queue that is gone could not be consumed anew: %s", problem)
+            else:
+                return
 
     async def _consume(self, work: Channel, queue: str, prefetch: int) -> str:
         async with self._qos_lock:
@@ -226,6 +268,7 @@ class Port:
 
     async def cancel(self, consumer_tag: str) -> None:
         """Stop consuming."""
+        self._restores.pop(consumer_tag, None)
         if self._work is not None:
             with contextlib.suppress(*CONNECTION_ERRORS):
                 await self._work.basic_cancel(consumer_tag)
@@ -388,6 +431,7 @@ class Port:
     def _lose(self) -> None:
         self._is_open.clear()
         self._buffer.clear()
+        self._restores.clear()
         self._connection = self._work = self._confirms = None
         for intake in (self._confirm_intake, self._work_intake):
             if intake is not None:
@@ -410,6 +454,7 @@ class Port:
             self._frame_max = connection.connection_tune.frame_max
             self._confirms = await connection.channel(publisher_confirms=True)
             self._work = await connection.channel()
+            self._work.on_consumer_gone = self._on_consumer_gone
             self._confirm_intake = Intake(self._confirms)
             self._work_intake = Intake(self._work)
             self._connection = connection

@@ -79,11 +79,10 @@ class Sender:
         try:
             await self._put(link, queue, call)
         except (QueueNotFound, Unroutable) as problem:
-            is_to_go = app.spec.auto_delete or app.spec.expires is not None
-            if isinstance(problem, QueueFull) or not is_to_go:
+            if isinstance(problem, QueueFull):
                 raise
 
-            # It went as it was to, when it was not in use, and is made again.
+            # It was deleted, or went as it was to when it was not in use, and is made again.
             link.forget_declared(queue)
             await self._declare(link, queue)
             await self._put(link, queue, call)

@@ -9,7 +9,7 @@ import inspect
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar
 
-from broker.client.checks import shown
+from broker.client.checks import check_text, shown
 from broker.client.errors import InvalidSchedule, InvalidValue
 from broker.client.schedule import At, Cron, Delay, Schedule
 from broker.tasks.handle import Handle
@@ -160,7 +160,13 @@ class Task(Generic[P, R, C]):
         return other
 
     def handle(self, task_id: str) -> Handle[R]:
-        """Return a handle for a task that was sent before, perhaps by another process."""
+        """Return a handle for a task that was sent before, perhaps by another process.
+
+        Raises:
+            InvalidValue: nothing can have that id.
+
+        """
+        check_text("task_id", task_id)
         return Handle(
             self._app,
             self.name,

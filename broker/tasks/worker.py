@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import math
 from collections import deque
@@ -111,7 +112,7 @@ class Worker:
         self._link: Link | None = None
         self._execution: Execution | None = None
         self._executor: ThreadPoolExecutor | None = None
-        self._consumer_tags: list[str] = []
+        self._consumer_tags: dict[str, str] = {}
         self._running: dict[asyncio.Task[None], Received] = {}
         self._waiting: deque[Received] = deque()
         self._background: set[asyncio.Task[None]] = set()
@@ -290,7 +291,7 @@ class Worker:
         if link is not None:
             link.forget(f"worker {self.owner}")
             # No task that was handed back is to come again, so these are answered first.
-            cancels = [link.port.cancel(tag) for tag in self._consumer_tags]
+            cancels = [link.port.cancel(tag) for tag in self._consumer_tags.values()]
             await at_most(YIELD_S, asyncio.gather(end_all(self._leading), *cancels))
 
         self._hand_back()
@@ -356,15 +357,36 @@ class Worker:
 
     async def _consume(self) -> None:
         """Consume everything on a new connection; what came over the last one is lost to us."""
-        assert self._link is not None
-        port = self._link.port
         self._waiting.clear()
         self._consumer_tags.clear()
-        specs = self.tasks.queues()
         for queue in self._queues:
-            # A partition is in order, so one task at a time.
-            prefetch = 1 if specs[queue].single_active_consumer else self.prefetch
-            self._consumer_tags.append(await port.consume(queue, self._receive, prefetch=prefetch))
+            await self._consume_one(queue)
+
+    async def _consume_one(self, queue: str) -> None:
+        link = self._link
+        assert link is not None
+        spec = self.tasks.queues()[queue]
+        # A partition is in order, so one task at a time.
+        prefetch = 1 if spec.single_active_consumer else self.prefetch
+        restore = functools.partial(self._restore, queue)
+        try:
+            await link.declare(queue, spec)
+            self._consumer_tags[queue] = await link.port.consume(
+                queue, self._receive, prefetch=prefetch, restore=restore
+            )
+        except BaseException:
+            # If that was because it is gone, it is there the next time.
+            link.forget_declared(queue)
+            raise
+
+    async def _restore(self, queue: str) -> None:
+        """Somebody has deleted the queue: make it again, and go on."""
+        if self._is_stopping or self._link is None:
+            return
+
+        LOG.warning("the queue %s is gone, and is declared anew", queue)
+        self._link.forget_declared(queue)
+        await self._consume_one(queue)
 
     def _receive(self, message: Received) -> None:
         if len(self._running) < self.concurrency and not self._is_stopping:

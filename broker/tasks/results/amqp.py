@@ -62,7 +62,7 @@ class _Inbox:
             # Not an exclusive queue: that would go with its connection, and take results along.
             await work.queue_declare(self.queue, durable=True, arguments=self._arguments)
             # With acknowledgements: what is sent to a connection that is gone comes again.
-            await self.link.port.consume(self.queue, self._arrive)
+            await self.link.port.consume(self.queue, self._arrive, restore=self.open)
 
     def _arrive(self, message: Received) -> None:
         given = message.properties
