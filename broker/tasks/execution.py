@@ -340,7 +340,7 @@ class Execution:
             assert store is not None
             packed = content_type.encode() + b"\n" + body
             try:
-                is_ours = await store.complete(call.key, self._owner, packed, effects)
+                is_ours = await self._complete(call, store, packed, effects)
             except asyncio.CancelledError:
                 raise
             except Exception as problem:
@@ -362,6 +362,38 @@ class Execution:
         await self._store(call, Stored(content_type, body))
         self._settle(call)
         self._count(call, outcome)
+
+    async def _complete(
+        self, call: Call, store: IdempotencyStore, packed: bytes, effects: Sequence[Effect]
+    ) -> bool:
+        """Mark it as done.
+
+        As long as the store is away, wait: begun anew, it would be done twice.
+        """
+        try:
+            return await store.complete(call.key, self._owner, packed, effects)
+        except Exception as problem:
+            if not store.is_away(problem):
+                raise
+
+            LOG.warning(
+                "%s %s is done, and its store is away: %r", call.task.name, call.id, problem
+            )
+
+        wait_s = AWAY_S
+        while True:
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, AWAY_MAX_S)
+            try:
+                claim = await store.claim(call.key, self._owner, lease_s=self._lease_s)
+                if claim.state is not ClaimState.OURS:
+                    # The mark may have been made before the store went away.
+                    return claim.state is ClaimState.DONE and claim.outcome == packed
+
+                return await store.complete(call.key, self._owner, packed, effects)
+            except Exception as problem:
+                if not store.is_away(problem):
+                    raise
 
     def _count(self, call: Call, outcome: Outcome) -> None:
         name, status = call.task.name, outcome.status
@@ -612,5 +644,7 @@ def _begin_clock(timeout: asyncio.Timeout, seconds: float) -> None:
     timeout.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
+AWAY_S: Final = 0.1
+AWAY_MAX_S: Final = 5.0
 CANCELLED_MAX: Final = 10_000
 """Tasks that are not to be run, of which it is not known yet where they are."""

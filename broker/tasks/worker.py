@@ -449,6 +449,7 @@ class Worker:
             except Exception as problem:  # whatever the store's library raises
                 LOG.warning("the idempotency store does not answer: %r", problem)
 
-    def _on_cancel(self, message: Any) -> None:
+    async def _on_cancel(self, message: Any) -> None:
+        # Async, so that it is called in the event loop: what is cancelled runs there.
         if self._execution is not None:
             self._execution.cancel(str(message.body))

@@ -91,6 +91,10 @@ class IdempotencyStore(ABC):
     async def forget(self, key: str) -> None:
         """Forget ``key``, done or not."""
 
+    def is_away(self, problem: Exception) -> bool:
+        """Say whether an error means that the store cannot be reached, for a while perhaps."""
+        return isinstance(problem, OSError | TimeoutError)
+
     async def close(self) -> None:
         """Let go of connections and files."""
         return

@@ -99,6 +99,13 @@ class PostgresOnce(IdempotencyStore):
     async def forget(self, key: str) -> None:
         await self._execute(FORGET, key)
 
+    def is_away(self, problem: Exception) -> bool:
+        from asyncpg import InterfaceError, PostgresConnectionError
+        from asyncpg.exceptions import OperatorInterventionError
+
+        kinds = (InterfaceError, PostgresConnectionError, OperatorInterventionError)
+        return isinstance(problem, kinds) or super().is_away(problem)
+
     async def close(self) -> None:
         await self._link.close()
 

@@ -131,6 +131,12 @@ class RedisOnce(IdempotencyStore):
     async def forget(self, key: str) -> None:
         await self._link.run(lambda redis: redis.delete(self._prefix + key))
 
+    def is_away(self, problem: Exception) -> bool:
+        from redis.exceptions import ConnectionError as NoConnection
+        from redis.exceptions import TimeoutError as NoAnswer
+
+        return isinstance(problem, NoConnection | NoAnswer) or super().is_away(problem)
+
     async def close(self) -> None:
         await self._link.close()
 

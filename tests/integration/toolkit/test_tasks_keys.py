@@ -12,9 +12,10 @@ from broker.tasks import MemoryOnce, Status, TaskCancelled, Worker
 from tests.helpers.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from broker.tasks import ResultBackend, Tasks
+    from broker.tasks.once.base import Claim, Effect
 
 WAIT_S = 10
 
@@ -142,3 +143,69 @@ async def test_what_is_forgotten_is_done_again(make: Callable[..., Tasks]) -> No
         await handle.forget()
         again = await sell.using(key="order-7").q()
         assert await again.result(timeout=WAIT_S) == 2
+
+
+class AwayOnce(MemoryOnce):
+    """A store that cannot be reached when a task has been done, before its mark or after it."""
+
+    def __init__(self, *, is_marked: bool) -> None:
+        super().__init__()
+        self._is_marked = is_marked
+        self.failures = 3
+
+    async def claim(self, key: str, owner: str, *, lease_s: float) -> Claim:
+        if self.failures in {1, 2}:
+            self.failures -= 1
+            raise ConnectionResetError
+
+        return await super().claim(key, owner, lease_s=lease_s)
+
+    async def complete(
+        self, key: str, owner: str, outcome: bytes, effects: Sequence[Effect] = ()
+    ) -> bool:
+        if self.failures == 3:
+            self.failures -= 1
+            if self._is_marked:
+                await super().complete(key, owner, outcome, effects)
+
+            raise ConnectionResetError
+
+        return await super().complete(key, owner, outcome, effects)
+
+
+@pytest.mark.parametrize("is_marked", [False, True], ids=["before its mark", "after its mark"])
+async def test_what_is_done_while_its_store_goes_away_is_done_once(
+    make: Callable[..., Tasks], is_marked: bool
+) -> None:
+    store = AwayOnce(is_marked=is_marked)
+    tasks = make(guarantee="effectively_once", once=store)
+    runs: list[int] = []
+
+    @tasks.task
+    async def sell(order: int) -> int:
+        runs.append(order)
+        return order
+
+    async with tasks, Worker(tasks):
+        assert await (await sell.using(key="order-7").q(7)).result(timeout=WAIT_S) == 7
+
+    assert runs == [7]
+    assert not store.failures
+
+
+async def test_a_task_is_cancelled_in_its_event_loop(make: Callable[..., Tasks]) -> None:
+    tasks = make()
+    has_begun = asyncio.Event()
+    # In debug mode asyncio refuses what is called from another thread.
+    asyncio.get_running_loop().set_debug(True)
+
+    @tasks.task
+    async def endless() -> None:
+        has_begun.set()
+        await asyncio.Event().wait()
+
+    async with tasks, Worker(tasks):
+        handle = await endless.q()
+        await has_begun.wait()
+        await handle.cancel()
+        assert (await handle.wait(timeout=WAIT_S)).status is Status.CANCELLED

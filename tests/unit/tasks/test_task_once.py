@@ -7,8 +7,10 @@ import sqlite3
 import uuid
 from typing import TYPE_CHECKING
 
+import asyncpg
 import pytest
 import pytest_asyncio
+import redis
 
 from broker.tasks import MemoryOnce, PostgresOnce, RedisOnce, SqliteOnce
 from broker.tasks.once.base import ClaimState, Effect, IdempotencyStore
@@ -213,3 +215,25 @@ async def test_two_processes_share_a_file(tmp_path: Path, key: str) -> None:
 def test_a_time_to_live_is_more_than_nothing(ttl_s: float) -> None:
     with pytest.raises(ValueError, match="ttl"):
         MemoryOnce(ttl=ttl_s)
+
+
+AWAY = [
+    (PostgresOnce, asyncpg.AdminShutdownError("x"), True),
+    (PostgresOnce, asyncpg.CannotConnectNowError("x"), True),
+    (PostgresOnce, asyncpg.ConnectionDoesNotExistError("x"), True),
+    (PostgresOnce, asyncpg.InterfaceError("x"), True),
+    (PostgresOnce, ConnectionRefusedError(), True),
+    (PostgresOnce, asyncpg.UniqueViolationError("x"), False),
+    (RedisOnce, redis.ConnectionError(), True),
+    (RedisOnce, redis.BusyLoadingError(), True),
+    (RedisOnce, redis.TimeoutError(), True),
+    (RedisOnce, redis.ResponseError(), False),
+]
+
+
+@pytest.mark.parametrize(("kind", "problem", "is_away"), AWAY)
+def test_a_store_that_is_away_is_told_from_one_that_refuses(
+    kind: type[PostgresOnce | RedisOnce], problem: Exception, is_away: bool
+) -> None:
+    url = "postgresql://localhost/x" if kind is PostgresOnce else "redis://localhost/"
+    assert kind(url).is_away(problem) is is_away
